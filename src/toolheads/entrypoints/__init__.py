@@ -1,0 +1,1 @@
+"""Entry points: parse, call one use case, render. They decide nothing."""

@@ -1,0 +1,105 @@
+"""Every error this package raises on purpose.
+
+* ToolheadsError
+  + DataError            (also ValueError)    a tools or queries file has faults; `.faults` lists them
+  + ShapeError           (also ValueError)    an array has the wrong shape, dtype or content
+  + ConfigError          (also ValueError)    a setting breaks its rule
+  + HeadsFormatError     (also ValueError)    a heads file cannot be read as heads
+  + DigestError          (also ValueError)    a file's sha256 is not the expected one, or none is known
+  + BackboneMismatchError (also ValueError)   vectors come from another encoder than the heads, cache or index
+  + CacheError           (also OSError)       the vector cache cannot be read or written
+  + EncoderError         (also RuntimeError)  an encoder failed or gave an answer that cannot be used
+  + MissingExtraError    (also ImportError)   an optional library is not installed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+
+
+class ToolheadsError(Exception):
+    """Base of every deliberate error, so that a caller can catch one type."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with one line of a file."""
+
+    path: str
+    line: int
+    """Line number, from 1; 0 when the file as a whole is meant."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}"
+
+
+class DataError(ToolheadsError, ValueError):
+    """A tools or queries file has faults.
+
+    Attributes:
+        faults: Every fault that was found, in file order.
+    """
+
+    shown = 20
+    """How many faults the message lists."""
+
+    def __init__(self, message: str, faults: Sequence[Fault] = ()) -> None:
+        self.faults = tuple(faults)
+        lines = [message, *(f"  {fault}" for fault in self.faults[: self.shown])]
+        if len(self.faults) > self.shown:
+            lines.append(f"  and {len(self.faults) - self.shown} more")
+        super().__init__("\n".join(lines))
+
+
+class ShapeError(ToolheadsError, ValueError):
+    """An array has the wrong shape, dtype or content."""
+
+
+class ConfigError(ToolheadsError, ValueError):
+    """A setting breaks its rule."""
+
+
+class HeadsFormatError(ToolheadsError, ValueError):
+    """A heads file is damaged, incomplete, or was written by another format version."""
+
+
+class DigestError(ToolheadsError, ValueError):
+    """A file's sha256 is not the expected one, or no expected one is known."""
+
+
+class BackboneMismatchError(ToolheadsError, ValueError):
+    """Vectors come from another encoder than the heads, the cache or the index."""
+
+
+class CacheError(ToolheadsError, OSError):
+    """The vector cache cannot be read or written."""
+
+
+class EncoderError(ToolheadsError, RuntimeError):
+    """An encoder failed, or gave an answer that cannot be used."""
+
+
+class MissingExtraError(ToolheadsError, ImportError):
+    """An optional library is not installed."""
+
+
+def import_extra(module: str, *, user: str, extra: str) -> ModuleType:
+    """Import an optional library late, or say how to install it.
+
+    Args:
+        module: What to import, such as "httpx".
+        user: The part that needs it, as the caller knows it, such as "encoders.openai".
+        extra: The extra of this package that installs it.
+
+    Raises:
+        MissingExtraError: If the library is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as e:
+        msg = f"{user} needs {module}; install it with: pip install 'toolheads[{extra}]'"
+        raise MissingExtraError(msg) from e

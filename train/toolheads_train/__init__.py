@@ -1,0 +1,1 @@
+"""Train heads with torch and Lightning, and export them for `toolheads`."""
