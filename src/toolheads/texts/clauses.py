@@ -20,10 +20,11 @@ _BREAKS = re.compile(
     r"|(?<=[.!?;])\s+"  # the full stop must be followed by space: 3.5, a.txt, e.g.
     r"|(?<=[。！？；])"  # noqa: RUF001  no space follows these
     r"|,\s+(?:and\s+)?(?:then|also|finally|next|after\s+that|afterwards)\b[\s,]*"
-    r"|\s+and\s+(?:then|also|finally)\s+"
+    # Bounded, since a long run of spaces would be tried in full from each of its characters.
+    r"|\s{1,64}and\s+(?:then|also|finally)\s+"
     r"|,\s+and\s+"
     r"|，\s*(?:然后|并且|并|再|接着|最后)"  # noqa: RUF001
-    r"|,?\s+(?:und\s+dann|sowie|et\s+ensuite|puis|y\s+luego|y\s+después|e\s+depois)\s+",
+    r"|,?\s{1,64}(?:und\s+dann|sowie|et\s+ensuite|puis|y\s+luego|y\s+después|e\s+depois)\s+",
     re.IGNORECASE,
 )
 

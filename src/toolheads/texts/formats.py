@@ -57,7 +57,7 @@ def _tool_v1(tool: Tool, budget: int) -> str:
     """
     name = " ".join(identifier_words(part) for part in (tool.server, tool.name) if part)
     head = f"{name}: {_one_line(tool.description)}" if tool.description.strip() else name
-    parameters = list(_parameters(tool.input_schema))
+    parameters = list(schema_parameters(tool.input_schema))
     for depth_of_detail in (_FULL, _FIRST_SENTENCE, _NAME_ONLY):
         listed = "; ".join(depth_of_detail(*parameter) for parameter in parameters)
         text = f"{head}\nParameters: {listed}" if listed else head
@@ -66,7 +66,7 @@ def _tool_v1(tool: Tool, budget: int) -> str:
     return head if len(head) <= budget else head[: max(budget, len(name))]
 
 
-def _parameters(schema: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+def schema_parameters(schema: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     """(name, description) of each top-level property; nothing where the schema is odd."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, Mapping):
@@ -84,24 +84,29 @@ def _FIRST_SENTENCE(name: str, description: str) -> str:  # noqa: N802
     return _FULL(name, description.split(". ")[0])
 
 
-def _NAME_ONLY(name: str, description: str) -> str:  # noqa: ARG001, N802
+def _NAME_ONLY(name: str, description: str) -> str:  # noqa: N802
     return name
 
 
 def _tool_json(tool: Tool, budget: int) -> str:
     """Raw JSON, server first, as decoder embedders were measured best on by others."""
-    fields: dict[str, Any] = {"server": tool.server} if tool.server else {}
-    fields |= {"name": tool.name, "description": tool.description}
-    for schema in (tool.input_schema, _flat_schema(tool.input_schema), None):
-        whole = fields | ({"inputSchema": schema} if schema else {})
-        text = json.dumps(whole, ensure_ascii=False, default=str)
+    names = {"server": tool.server} if tool.server else {}
+    names |= {"name": tool.name}
+    fields: dict[str, Any] = names | {"description": tool.description}
+    for schema in (tool.input_schema, _flat_schema(tool.input_schema)):
+        text = _to_json(fields | {"inputSchema": schema}) if schema else _to_json(fields)
         if len(text) <= budget:
             return text
-    return text[: max(budget, text.index('"description"'))]
+    # The comma and the space after the names stay, the closing brace goes.
+    return _to_json(fields)[: max(budget, len(_to_json(names)) + 1)]
+
+
+def _to_json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False, default=str)
 
 
 def _flat_schema(schema: Mapping[str, Any] | None) -> dict[str, str]:
-    return dict(_parameters(schema))
+    return dict(schema_parameters(schema))
 
 
 def _query_v1(text: str, instruction: str) -> str:

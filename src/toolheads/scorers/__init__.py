@@ -1,0 +1,1 @@
+"""Adapters of the `Scorer` port, one file each."""
