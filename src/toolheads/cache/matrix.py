@@ -1,0 +1,67 @@
+"""All shards as one matrix of rows, without reading them. Knows no keys and no files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from toolheads.arrays import Floats, Ids
+from toolheads.cache.precision import Stored, numpy_dtype, to_floats
+from toolheads.errors import ShapeError
+
+
+class StoredMatrix:
+    """Rows of many arrays under one numbering; a row is read when it is asked for.
+
+    Args:
+        blocks: (first row, (n, d) stored values) of each array, in row order. Numbers between
+            two blocks that no block has are rows that were lost; asking for one is an error.
+        width: d.
+        dtype: What the values are stored in.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[int, Stored]], *, width: int, dtype: str) -> None:
+        self._blocks, self._width, self.dtype = list(blocks), width, dtype
+        self._starts = np.array([start for start, _ in blocks], np.int64)
+        self._ends = np.array([start + len(rows) for start, rows in blocks], np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d); n is one more than the last row's number."""
+        return int(self._ends[-1]) if len(self._ends) else 0, self._width
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: npt.ArrayLike) -> Floats:
+        """(n, d) float32 of (n,) row numbers, or (d,) of one."""
+        wanted = np.asarray(rows, np.int64)
+        found = to_floats(self.stored(np.atleast_1d(wanted)), self.dtype)
+        return found[0] if wanted.ndim == 0 else found
+
+    def stored(self, rows: Ids) -> Stored:
+        """(n, d) of (n,) row numbers, as they are stored; bfloat16 comes as uint16.
+
+        Raises:
+            ShapeError: If there is no such row, or it was lost.
+        """
+        block = np.searchsorted(self._ends, rows, side="right")  # (n,)
+        known = block < len(self._ends)
+        known[known] = self._starts[block[known]] <= rows[known]
+        if not known.all():
+            bad = np.flatnonzero(~known)
+            msg = f"rows must be in the cache, got {bad.size} that are not, first {rows[bad[0]]}"
+            raise ShapeError(msg)
+        out = np.empty((len(rows), self._width), numpy_dtype(self.dtype))
+        order = np.argsort(rows, kind="stable")  # in file order: the disk reads ahead
+        cuts = np.flatnonzero(np.diff(block[order])) + 1
+        for places in np.split(order, cuts) if order.size else []:
+            start, values = self._blocks[block[places[0]]]
+            out[places] = values[rows[places] - start]
+        return out
+
+    def blocks(self) -> Iterator[tuple[int, Stored]]:
+        """(first row, (n, d) read-only stored values) of each array, to stream all of it."""
+        yield from self._blocks

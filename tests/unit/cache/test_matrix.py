@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from toolheads.cache import StoredMatrix
+from toolheads.errors import ShapeError
+
+
+def two_blocks() -> StoredMatrix:
+    """Rows 0, 1 and 4, 5; rows 2 and 3 were lost."""
+    first = np.array([[0, 1], [2, 3]], np.float16)
+    second = np.array([[8, 9], [10, 11]], np.float16)
+    return StoredMatrix([(0, first), (4, second)], width=2, dtype="float16")
+
+
+def test_rows_of_many_blocks_come_in_the_order_asked_for():
+    rows = two_blocks()[[5, 0, 5, 4]]
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, [[10, 11], [0, 1], [10, 11], [8, 9]])
+
+
+def test_one_row_number_gives_one_row():
+    np.testing.assert_array_equal(two_blocks()[4], [8, 9])
+
+
+def test_stored_rows_keep_their_dtype():
+    assert two_blocks().stored(np.array([1])).dtype == np.float16
+
+
+@pytest.mark.parametrize("row", [-1, 2, 3, 6])
+def test_a_row_that_was_lost_or_never_was_is_an_error(row):
+    with pytest.raises(ShapeError, match=f"got 1 that are not, first {row}"):
+        two_blocks()[[0, row]]
+
+
+def test_no_blocks_are_a_matrix_of_no_rows():
+    empty = StoredMatrix([], width=3, dtype="float32")
+    assert empty.shape == (0, 3)
+    assert empty[np.array([], np.int64)].shape == (0, 3)
+
+
+def test_streaming_gives_the_blocks_with_their_first_row():
+    assert [(start, len(rows)) for start, rows in two_blocks().blocks()] == [(0, 2), (4, 2)]
