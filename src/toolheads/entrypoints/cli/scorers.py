@@ -1,0 +1,128 @@
+"""The scorer that a command line names, with the record that a report keeps of it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from toolheads.bootstrap import make_encoder
+from toolheads.cutoff import CutoffSettings
+from toolheads.embedder import Embedder, Progress
+from toolheads.entrypoints.cli.heads import add_trust_options, loaded_heads
+from toolheads.entrypoints.cli.options import (
+    add_cache_option,
+    add_encoder_options,
+    add_text_options,
+    encoder_settings,
+    text_settings,
+)
+from toolheads.errors import ConfigError
+from toolheads.evaluation.report import ScorerRecord
+from toolheads.facade import DEFAULT_HEADS, SCORERS
+from toolheads.heads import Views
+from toolheads.ports import Encoder, Scorer
+from toolheads.scorers.bm25 import BM25Scorer
+from toolheads.scorers.clm import CLMScorer
+from toolheads.scorers.dense import DenseScorer
+
+
+@dataclass(frozen=True)
+class NamedScorer:
+    """A scorer without a corpus yet.
+
+    Attributes:
+        scorer: The scorer.
+        record: What a report says about it.
+        cutoff: Adaptive K that it shows; None where scores are no cosines.
+        encoder: To be closed at the end; None without one.
+    """
+
+    scorer: Scorer
+    record: ScorerRecord
+    cutoff: CutoffSettings | None = None
+    encoder: Encoder | None = None
+
+
+def add_scorer_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--scorer` and what goes with each kind; `named_scorer` reads them."""
+    parser.add_argument("--scorer", choices=SCORERS, default="clm", help="default: clm")
+    parser.add_argument(
+        "--heads",
+        metavar="NAME|FILE",
+        help=f"heads of scorer clm (default: {DEFAULT_HEADS})",
+    )
+    add_trust_options(parser)
+    for side, example in (("tool", "text=0.7,name=0.3"), ("query", "text=1,clause=0.5")):
+        parser.add_argument(
+            f"--{side}-views",
+            type=_weights,
+            metavar="VIEW=W,…",
+            help=f"weights of views of scorer dense, such as {example} (default: text=1)",
+        )
+    add_encoder_options(parser)
+    add_text_options(parser)
+    add_cache_option(parser)
+
+
+def named_scorer(args: argparse.Namespace, *, progress: Progress | None = None) -> NamedScorer:
+    """The scorer that `add_scorer_options` parsed.
+
+    Raises:
+        ConfigError: If an option belongs to another kind of scorer.
+        DigestError: If the heads are not the known ones.
+        BackboneMismatchError: If the heads are for another encoder.
+    """
+    _refuse_foreign_options(args)
+    if args.scorer == "bm25":
+        bm25 = BM25Scorer()
+        return NamedScorer(bm25, ScorerRecord("bm25", parameters={"k1": bm25.k1, "b": bm25.b}))
+    if args.scorer == "dense":
+        views = Views(**{s: w for s, w in _views(args).items() if w is not None})
+        encoder = make_encoder(encoder_settings(args))
+        embedder = Embedder(encoder, text_settings(args), args.cache, progress=progress)
+        dense = DenseScorer(embedder, views)
+        record = ScorerRecord(
+            "dense", fingerprint=embedder.fingerprint, parameters={"views": views.to_json()}
+        )
+        return NamedScorer(dense, record, dense.cutoff, encoder)
+    heads = loaded_heads(args.heads or DEFAULT_HEADS, args)
+    if args.truncation is None:  # heads say how long a text they were trained with
+        args.truncation = heads.fingerprint.encoder.truncation or None
+    encoder = make_encoder(encoder_settings(args))
+    embedder = Embedder(encoder, heads.texts, args.cache, progress=progress)
+    clm = CLMScorer(heads, embedder)
+    record = ScorerRecord(
+        "clm",
+        heads=heads.name,
+        heads_sha256=heads.sha256 or None,
+        fingerprint=embedder.fingerprint,
+        parameters={"views": heads.header.views.to_json()},
+    )
+    return NamedScorer(clm, record, clm.cutoff, encoder)
+
+
+def _views(args: argparse.Namespace) -> dict[str, dict[str, float] | None]:
+    return {"tool": args.tool_views, "query": args.query_views}
+
+
+def _refuse_foreign_options(args: argparse.Namespace) -> None:
+    """An option that would be ignored is an error: the report could not be what was meant."""
+    given = {
+        "heads": ("clm", args.heads is not None),
+        "sha256": ("clm", args.sha256 is not None),
+        "tool-views": ("dense", args.tool_views is not None),
+        "query-views": ("dense", args.query_views is not None),
+    }
+    for name, (kind, is_given) in given.items():
+        if is_given and args.scorer != kind:
+            msg = f"{name} must be left out for scorer {args.scorer}; it belongs to {kind}"
+            raise ConfigError(msg)
+
+
+def _weights(text: str) -> dict[str, float]:
+    try:
+        pairs = [part.split("=") for part in text.split(",")]
+        return {view.strip(): float(weight) for view, weight in pairs}
+    except ValueError as e:
+        msg = f"must be VIEW=WEIGHT with commas between them, got {text!r}"
+        raise argparse.ArgumentTypeError(msg) from e
