@@ -1,15 +1,18 @@
 """Every error this package raises on purpose.
 
 * ToolheadsError
-  + DataError            (also ValueError)    a tools or queries file has faults; `.faults` lists them
-  + ShapeError           (also ValueError)    an array has the wrong shape, dtype or content
-  + ConfigError          (also ValueError)    a setting breaks its rule
-  + HeadsFormatError     (also ValueError)    a heads file cannot be read as heads
-  + DigestError          (also ValueError)    a file's sha256 is not the expected one, or none is known
-  + BackboneMismatchError (also ValueError)   vectors come from another encoder than the heads, cache or index
-  + CacheError           (also OSError)       the vector cache cannot be read or written
-  + EncoderError         (also RuntimeError)  an encoder failed or gave an answer that cannot be used
-  + MissingExtraError    (also ImportError)   an optional library is not installed
+  + DataError             (ValueError)    a tools or queries file has faults; `.faults` lists them
+  + ShapeError            (ValueError)    an array has the wrong shape, dtype or content
+  + ConfigError           (ValueError)    a setting breaks its rule
+  + HeadsFormatError      (ValueError)    a heads file cannot be read as heads
+  + DigestError           (ValueError)    a sha256 is not the expected one, or none is known
+  + BackboneMismatchError (ValueError)    vectors come from another encoder
+  + CacheError            (OSError)       the vector cache cannot be read or written
+  + DownloadError         (OSError)       a file could not be fetched
+  + EncoderError          (RuntimeError)  an encoder failed or gave an unusable answer
+  + MissingExtraError     (ImportError)   an optional library is not installed
+
+Each class also has the builtin parent in brackets, which a stranger would catch.
 """
 
 from __future__ import annotations
@@ -77,6 +80,10 @@ class BackboneMismatchError(ToolheadsError, ValueError):
 
 class CacheError(ToolheadsError, OSError):
     """The vector cache cannot be read or written."""
+
+
+class DownloadError(ToolheadsError, OSError):
+    """A file could not be fetched."""
 
 
 class EncoderError(ToolheadsError, RuntimeError):

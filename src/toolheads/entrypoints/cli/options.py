@@ -1,0 +1,147 @@
+"""Options that several groups of commands share, each spelled once."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from toolheads.bootstrap import (
+    ENCODER_KINDS,
+    KIND_VARIABLE,
+    MODEL_VARIABLE,
+    URL_VARIABLE,
+    EncoderSettings,
+    resolve_settings,
+)
+from toolheads.sample import dataset_path
+from toolheads.texts.formats import (
+    DEFAULT_BUDGET,
+    DEFAULT_QUERY_FORMAT,
+    DEFAULT_TOOL_FORMAT,
+    TextSettings,
+)
+
+DEFAULT_CACHE = Path(".cache/toolheads")
+"""Where vectors are kept unless `--cache` says otherwise."""
+
+
+def add_encoder_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--encoder` and what goes with it; `encoder_settings` reads them."""
+    group = parser.add_argument_group("encoder")
+    group.add_argument(
+        "--encoder",
+        metavar="KIND",
+        help=f"{', '.join(ENCODER_KINDS)} (default: ${KIND_VARIABLE}, else local)",
+    )
+    group.add_argument(
+        "--model",
+        metavar="NAME",
+        help=f"name or folder of the model (default: ${MODEL_VARIABLE}, else the packaged one)",
+    )
+    group.add_argument(
+        "--model-name",
+        metavar="NAME",
+        help="name a server has for the model whose folder --model is (vllm)",
+    )
+    group.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"OpenAI-compatible server, with /v1 (default: ${URL_VARIABLE})",
+    )
+    group.add_argument("--revision", metavar="TAG", help="tag, commit or digest of the weights")
+    group.add_argument(
+        "--truncation", type=int, metavar="N", help="most tokens of a text (default: the model's)"
+    )
+    group.add_argument(
+        "--dimensions", type=int, metavar="N", help="leading entries of a vector to keep"
+    )
+    group.add_argument("--batch-tokens", type=int, metavar="N", help="most tokens of a batch")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
+    group.add_argument("--concurrency", type=int, metavar="N", help="requests in flight at once")
+    group.add_argument("--timeout", type=float, metavar="SECONDS", help="wait for one answer")
+    group.add_argument(
+        "--compute-dtype",
+        metavar="DTYPE",
+        help="float32 or bfloat16 (sentence-transformers, vllm)",
+    )
+
+
+def encoder_settings(args: argparse.Namespace) -> EncoderSettings:
+    """What `add_encoder_options` parsed, completed by the environment and the defaults.
+
+    Raises:
+        ConfigError: If a setting breaks its rule or does not belong to the encoder.
+    """
+    return resolve_settings(
+        args.encoder,
+        model=args.model,
+        name=args.model_name,
+        url=args.url,
+        revision=args.revision,
+        truncation=args.truncation,
+        dimensions=args.dimensions,
+        batch_tokens=args.batch_tokens,
+        threads=args.threads,
+        concurrency=args.concurrency,
+        timeout_s=args.timeout,
+        compute_dtype=args.compute_dtype,
+    )
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Add the text formats; `text_settings` reads them."""
+    group = parser.add_argument_group("texts")
+    group.add_argument("--tool-format", default=DEFAULT_TOOL_FORMAT, metavar="NAME")
+    group.add_argument("--query-format", default=DEFAULT_QUERY_FORMAT, metavar="NAME")
+    group.add_argument(
+        "--instruction", default="", metavar="SENTENCE", help="task sentence put before a query"
+    )
+    group.add_argument(
+        "--budget",
+        type=int,
+        default=DEFAULT_BUDGET,
+        metavar="N",
+        help=f"most characters of a tool's text (default: {DEFAULT_BUDGET})",
+    )
+
+
+def text_settings(args: argparse.Namespace) -> TextSettings:
+    """What `add_text_options` parsed.
+
+    Raises:
+        ConfigError: If a format is not known or the budget is below 1.
+    """
+    return TextSettings(
+        tool_format=args.tool_format,
+        query_format=args.query_format,
+        instruction=args.instruction,
+        budget=args.budget,
+    )
+
+
+def add_cache_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--cache DIR`, a `Path` as `args.cache`."""
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=DEFAULT_CACHE,
+        metavar="DIR",
+        help=f"where vectors are kept (default: {DEFAULT_CACHE})",
+    )
+
+
+def add_data_option(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add `--data DIR` and `--skip-bad`, as `args.data` (a `Path`) and `args.skip_bad`."""
+    parser.add_argument(
+        "--data",
+        type=dataset_path,
+        required=required,
+        metavar="DIR",
+        help="a data set's folder (tools.jsonl, queries.jsonl), or a folder of such folders; "
+        "`sample` is the sample catalogue of the package",
+    )
+    parser.add_argument(
+        "--skip-bad",
+        action="store_true",
+        help="leave out lines that cannot be read instead of refusing the file",
+    )
