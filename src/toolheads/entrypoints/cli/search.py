@@ -1,0 +1,91 @@
+"""`toolheads search`: the tools for one request, on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+from toolheads.data import read_tools
+from toolheads.data.datasets import TOOLS_FILE
+from toolheads.domain import Hit, Query
+from toolheads.entrypoints.cli.progress import ProgressBar
+from toolheads.entrypoints.cli.scorers import add_scorer_options, named_scorer
+from toolheads.errors import ConfigError
+from toolheads.ports import Scorer
+from toolheads.scorers.vectors import VectorScorer, check_text
+
+_DEFAULT_K = 10
+_COLUMNS = 100
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("search", help="find the tools that a request needs")
+    parser.add_argument("text", help="the request, as a person types it")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--tools", type=Path, metavar="FILE", help="a tools file")
+    where.add_argument("--data", type=Path, metavar="DIR", help="a folder with tools.jsonl")
+    parser.add_argument(
+        "--skip-bad", action="store_true", help="leave out lines that cannot be read"
+    )
+    parser.add_argument(
+        "-k",
+        type=int,
+        metavar="N",
+        help=f"how many hits (default: what the cut-off keeps; bm25: {_DEFAULT_K})",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_scorer_options(parser)
+    parser.set_defaults(run=_search)
+
+
+def _search(args: argparse.Namespace) -> int:
+    check_text(args.text)
+    if args.k is not None and args.k < 1:
+        msg = f"k must be >= 1, got {args.k}"
+        raise ConfigError(msg)
+    tools = read_tools(args.tools or args.data / TOOLS_FILE, skip_bad=args.skip_bad)
+    with ProgressBar() if args.scorer != "bm25" else nullcontext() as progress:
+        named = named_scorer(args, progress=progress)
+        with closing(named.encoder) if named.encoder else nullcontext():
+            named.scorer.index(tools)
+            if progress:
+                progress.close()
+            hits = _hits(named.scorer, args.text, args.k)
+    if args.json:
+        print(json.dumps([_fields(hit) for hit in hits], indent=2))
+        return 0
+    for hit in hits:
+        print(_line(hit))
+    if not hits:
+        print("no tool fits", file=sys.stderr)
+    return 0
+
+
+def _hits(scorer: Scorer, text: str, k: int | None) -> list[Hit]:
+    if isinstance(scorer, VectorScorer):
+        return scorer.search(text, k)
+    return scorer.rank([Query("", text)], k or _DEFAULT_K)[0]
+
+
+def _fields(hit: Hit) -> dict[str, object]:
+    tool = hit.tool
+    return {
+        "id": tool.id,
+        "server": tool.server,
+        "name": tool.name,
+        "description": tool.description,
+        "score": hit.score,
+    }
+
+
+def _line(hit: Hit) -> str:
+    """Score, tool and the start of its description; control characters do not reach a terminal."""
+    name = f"{hit.tool.server}/{hit.tool.name}" if hit.tool.server else hit.tool.name
+    line = f"{hit.score:7.3f}  {name}  {hit.tool.description}"
+    shown = "".join(c if c.isprintable() else " " for c in line)
+    return shown if len(shown) <= _COLUMNS else shown[: _COLUMNS - 1] + "…"

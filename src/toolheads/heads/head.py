@@ -1,0 +1,145 @@
+"""One head: the small network that training exports and this package runs with numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from toolheads.arrays import Floats, as_rows, normalized
+from toolheads.errors import ShapeError
+from toolheads.heads.architecture import Architecture
+from toolheads.heads.gelu import gelu
+
+LAYER_NORM_EPS = np.float32(1e-5)
+
+BLOCK = 512
+"""Rows that go through the matrix products together; bounds the memory of hidden layers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """y = normalize(x + alpha * MLP(scale(x))), see `Architecture`.
+
+    Attributes:
+        architecture: Which weights there are.
+        alpha: Strength of the trained part; 0 leaves embeddings as they are.
+        weights: Name → float32 array, read-only, of the shapes in `architecture.shapes`.
+    """
+
+    architecture: Architecture
+    alpha: float
+    weights: Mapping[str, Floats]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", float(self.alpha))
+        if not abs(self.alpha) <= float(np.finfo(np.float32).max):
+            msg = f"alpha must be finite in float32, got {self.alpha}"
+            raise ShapeError(msg)
+        shapes = self.architecture.shapes
+        missing, extra = (
+            sorted(set(shapes) - set(self.weights)),
+            sorted(set(self.weights) - set(shapes)),
+        )
+        if missing or extra:
+            msg = (
+                f"weights must be those of the architecture, got missing: "
+                f"{', '.join(missing) or 'none'}, extra: {', '.join(extra) or 'none'}"
+            )
+            raise ShapeError(msg)
+        owned = {name: _owned(self.weights[name], name, shapes[name]) for name in shapes}
+        object.__setattr__(self, "weights", MappingProxyType(owned))
+
+    @classmethod
+    def identity(cls, width: int) -> Head:
+        """A head that changes nothing but the length of its input, to 1."""
+        architecture = Architecture(width, hidden=(1,), activation="identity")
+        shapes = architecture.shapes.items()
+        return cls(architecture, 0.0, {name: np.zeros(s, np.float32) for name, s in shapes})
+
+    @property
+    def width(self) -> int:
+        """d, entries of an embedding and of a projection."""
+        return self.architecture.width
+
+    def __call__(self, x: npt.ArrayLike) -> Floats:
+        """Project embeddings.
+
+        Args:
+            x: (n, d) or (d,), finite.
+
+        Returns:
+            (n, d) float32, rows of length 1; a row that comes out as zero stays zero.
+
+        Raises:
+            ShapeError: If the width differs, an entry is not finite, or the weights are so large
+                that the projection overflows.
+        """
+        return self._project(x, BLOCK)
+
+    def each(self, x: npt.ArrayLike) -> Floats:
+        """Project embeddings one at a time: each row to the bit the same alone and in company.
+
+        A BLAS picks its way of summing by the shape of the product, so the last bits of what
+        `head(x)` gives depend on the number of rows. This costs about twice the time.
+        Arguments, result and errors are those of `head(x)`.
+        """
+        return self._project(x, 1)
+
+    def _project(self, x: npt.ArrayLike, rows_at_once: int) -> Floats:
+        rows = as_rows(x, width=self.width, name="x")  # (n, d)
+        if self.alpha == 0:
+            return normalized(rows)
+        moved = np.empty_like(rows)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row's number
+            for start in range(0, len(rows), rows_at_once):
+                block = rows[start : start + rows_at_once]  # (b, d)
+                correction = self._mlp(self._scaled(block))
+                moved[start : start + rows_at_once] = block + np.float32(self.alpha) * correction
+        return normalized(as_rows(moved, width=self.width, name="the head's output"))
+
+    def _scaled(self, rows: Floats) -> Floats:
+        if self.architecture.input_scaling == "sqrt":
+            return rows * np.float32(self.width**0.5)
+        if self.architecture.input_scaling == "layernorm":
+            return _standardized(rows)
+        return rows
+
+    def _mlp(self, h: Floats) -> Floats:
+        w = self.weights
+        layers = ["in", *(f"hidden.{i}" for i in range(len(self.architecture.hidden) - 1))]
+        for layer in layers[: len(self.architecture.hidden)]:
+            h = h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]  # (b, h)
+            if f"{layer}.norm.weight" in w:
+                h = _standardized(h) * w[f"{layer}.norm.weight"] + w[f"{layer}.norm.bias"]
+            if self.architecture.activation == "gelu":
+                h = gelu(h)
+        out: Floats = h @ w["out.weight"].T + w["out.bias"]  # (b, d)
+        return out
+
+
+def _standardized(rows: Floats) -> Floats:
+    """LayerNorm without its weights, as torch: variance over n, eps inside the root."""
+    centered = rows - rows.mean(axis=1, keepdims=True)
+    variance = np.square(centered).mean(axis=1, keepdims=True)
+    standard: Floats = centered / np.sqrt(variance + LAYER_NORM_EPS)
+    return standard
+
+
+def _owned(weight: npt.ArrayLike, name: str, shape: tuple[int, ...]) -> Floats:
+    """A read-only float32 copy, checked."""
+    raw = np.asarray(weight)
+    if raw.dtype.kind != "f" or raw.shape != shape:
+        msg = f"{name} must be floats of shape {shape}, got {raw.dtype} of shape {raw.shape}"
+        raise ShapeError(msg)
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf and is refused below
+        owned = np.array(raw, dtype=np.float32, order="C")
+    if not np.isfinite(owned).all():
+        bad = int(np.count_nonzero(~np.isfinite(owned)))
+        msg = f"{name} must be finite, got NaN or inf in {bad} entries"
+        raise ShapeError(msg)
+    owned.flags.writeable = False
+    return owned

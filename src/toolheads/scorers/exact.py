@@ -1,0 +1,165 @@
+"""Exact search over projected tools: arrays in, rows and scores out. Knows no text and no model.
+
+A BLAS sums in an order that depends on the shape of the product, so the last bits of a plain
+product depend on how many queries are asked at once and on where a tool stands. Here the product
+only finds candidates, with its worst rounding error as slack; these are scored again, one by one
+in float64. What comes out is a function of one query and one tool, and equal tools have equal
+scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from toolheads.arrays import Floats, Ids, as_rows
+from toolheads.heads import Head
+
+_BLOCK_ENTRIES = 1 << 24
+"""Entries of the largest product that is held at once; 64 MB in float32."""
+
+
+@dataclass(frozen=True)
+class QueryProjections:
+    """Projections of q queries and of their clauses, with the weights of the two views.
+
+    Attributes:
+        whole: (q, d) float32, the whole texts.
+        clauses: (m, d) float32, the clauses of all queries in order.
+        offsets: (q + 1,) int64; the clauses of query i are rows offsets[i]:offsets[i + 1].
+        whole_weight: Weight of the whole text.
+        clause_weight: Weight of the best clause; a query without clauses counts with its whole
+            text here too, so that scores of all queries are on one scale.
+    """
+
+    whole: Floats
+    clauses: Floats
+    offsets: Ids
+    whole_weight: float
+    clause_weight: float
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def of(self, row: int) -> tuple[Floats, Floats]:
+        """(d,) the whole text and (c, d) the clauses of one query."""
+        return self.whole[row], self.clauses[self.offsets[row] : self.offsets[row + 1]]
+
+
+class ProjectedTools:
+    """One row for each tool of a corpus: the weighted sum of the projections of its views.
+
+    Args:
+        views: View → (n, d) float32 embeddings, rows in the order of the corpus.
+        weights: View → weight; all of `views`.
+        head: Projects the embeddings.
+    """
+
+    def __init__(
+        self, views: Mapping[str, Floats], weights: Mapping[str, float], head: Head
+    ) -> None:
+        stacked = np.concatenate([as_rows(v, width=head.width, name=n) for n, v in views.items()])
+        projected = _projected_once(stacked, head).reshape(len(views), -1, head.width)
+        folded = np.zeros(projected.shape[1:], np.float32)  # (n, d)
+        for view, name in zip(projected, views, strict=True):
+            folded += np.float32(weights[name]) * view
+        self._rows = folded
+        longest = float(np.linalg.norm(folded, axis=1).max(initial=0.0))
+        eps = float(np.finfo(np.float32).eps)
+        self._slack = 2 * head.width * eps * longest
+        """Twice the worst error of a float32 dot product with a row of length 1."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def scores(self, queries: QueryProjections) -> Floats:
+        """Score every tool for every query.
+
+        Returns:
+            (q, n) float32; the last bits depend on q and n.
+        """
+        scores = np.empty((len(queries), len(self)), np.float32)
+        for block in self._blocks(queries):
+            scores[block] = self._block_scores(queries, block)
+        return scores
+
+    def top(
+        self, queries: QueryProjections, k: int
+    ) -> Iterator[tuple[Ids, npt.NDArray[np.float64]]]:
+        """Find the k best tools for each query.
+
+        Yields:
+            For each query, (min(k, n),) rows and scores in float64, best first, ties by row.
+        """
+        k = min(k, len(self))
+        slack = self._slack * (queries.whole_weight + queries.clause_weight)
+        for block in self._blocks(queries):
+            approximate = self._block_scores(queries, block)  # (b, n)
+            kth = np.partition(approximate, len(self) - k, axis=1)[:, len(self) - k]  # (b,)
+            for row, found, least in zip(
+                range(block.start, block.stop), approximate, kth, strict=True
+            ):
+                candidates = np.flatnonzero(found >= least - slack)
+                exact = self._exact(queries, row, candidates)
+                best = np.argsort(-exact, kind="stable")[:k]
+                yield candidates[best], exact[best]
+
+    def _blocks(self, queries: QueryProjections) -> Iterator[slice]:
+        """Runs of queries whose product, clauses included, stays within the block's memory."""
+        most = max(1, _BLOCK_ENTRIES // max(1, len(self)))
+        start = 0
+        for row in range(1, len(queries) + 1):
+            clauses = int(queries.offsets[min(row + 1, len(queries))] - queries.offsets[start])
+            if row == len(queries) or row - start + 1 + clauses > most:
+                yield slice(start, row)
+                start = row
+
+    def _block_scores(self, queries: QueryProjections, block: slice) -> Floats:
+        whole = queries.whole[block] @ self._rows.T  # (b, n)
+        if not queries.clause_weight:
+            weighted: Floats = np.float32(queries.whole_weight) * whole
+            return weighted
+        offsets = queries.offsets[block.start : block.stop + 1]
+        clauses = queries.clauses[offsets[0] : offsets[-1]] @ self._rows.T  # (c, n)
+        best = whole.copy()
+        for i, (a, b) in enumerate(
+            zip(offsets - offsets[0], offsets[1:] - offsets[0], strict=False)
+        ):
+            if b > a:
+                clauses[a:b].max(axis=0, out=best[i])
+        both: Floats = np.float32(queries.whole_weight) * whole
+        both += np.float32(queries.clause_weight) * best
+        return both
+
+    def _exact(
+        self, queries: QueryProjections, row: int, candidates: Ids
+    ) -> npt.NDArray[np.float64]:
+        whole, clauses = (v.astype(np.float64) for v in queries.of(row))
+        at_once = max(1, _BLOCK_ENTRIES // (8 * self._rows.shape[1]))
+        scores = np.empty(len(candidates))
+        for start in range(0, len(candidates), at_once):
+            part = slice(start, start + at_once)
+            tools = self._rows[candidates[part]].astype(np.float64)  # (c, d)
+            # Not a matrix product: a sum over the last axis treats every row alike.
+            text = (tools * whole).sum(axis=1)
+            scores[part] = queries.whole_weight * text
+            if queries.clause_weight:
+                of_clauses = [(tools * clause).sum(axis=1) for clause in clauses]
+                best = np.max(of_clauses, axis=0) if of_clauses else text
+                scores[part] += queries.clause_weight * best
+        return scores
+
+
+def _projected_once(rows: Floats, head: Head) -> Floats:
+    """Project equal rows once, so that tools with one text have one projection, to the bit."""
+    seen: dict[bytes, int] = {}
+    inverse = np.fromiter(
+        (seen.setdefault(row.tobytes(), len(seen)) for row in rows), np.int64, len(rows)
+    )
+    first = np.empty(len(seen), np.int64)
+    first[inverse[::-1]] = np.arange(len(rows))[::-1]
+    projected: Floats = head(rows[first])[inverse]
+    return projected

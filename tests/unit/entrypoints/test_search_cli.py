@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.hash_encoder import HashEncoder
+from tests.made_heads import made_head, made_heads
+
+from toolheads.data import write_tools
+from toolheads.domain import Tool
+from toolheads.embedder import Embedder
+from toolheads.entrypoints.cli import main, scorers
+from toolheads.heads import Architecture, save_heads
+
+pytest.importorskip("tqdm", reason="the progress bar needs the extra [cache]")
+
+D = 32
+TOOLS = [
+    Tool("1", "book_flight", "travel", "Book a flight to a city.\nAny airline. \x1b[31mRed."),
+    Tool("2", "send_mail", "mail", "Send a mail. " + "Very long. " * 20),
+    Tool("3", "weather", None, "The weather of today."),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scorers, "make_encoder", lambda settings: HashEncoder(D))
+    write_tools("tools.jsonl", TOOLS)
+    embedder = Embedder(HashEncoder(D))
+    head = made_head(Architecture(D, hidden=(8,)), alpha=0.01)
+    heads = made_heads(
+        state=head, action=head, fingerprint=embedder.fingerprint, probe=embedder.probe()
+    )
+    save_heads("h.npz", heads)
+    return tmp_path
+
+
+def run(capsys, *argv):
+    code = main(["search", *argv])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+OF_EACH = pytest.mark.parametrize(
+    "scorer", [("--heads", "h.npz"), ("--scorer", "dense"), ("--scorer", "bm25")], ids=str
+)
+
+
+@OF_EACH
+def test_the_tool_that_is_asked_for_comes_first(capsys, scorer):
+    if "bm25" in scorer:
+        pytest.importorskip("bm25s", reason="needs the extra [bm25]")
+    code, out, _ = run(capsys, "book a flight", "--tools", "tools.jsonl", "--json", *scorer)
+    first, *_ = json.loads(out)
+    assert (code, first["id"], first["server"]) == (0, "1", "travel")
+
+
+def test_lines_are_short_and_hold_no_control_characters(capsys):
+    _, out, _ = run(capsys, "flight", "--data", ".", "--heads", "h.npz", "-k", "3")
+    lines = out.splitlines()
+    assert len(lines) == 3
+    assert all(line.isprintable() and len(line) <= 100 for line in lines)
+    assert any("  weather  The weather" in line for line in lines)
+
+
+def test_k_says_how_many_and_without_it_the_cutoff_does(capsys):
+    argv = ("book a flight", "--data", ".", "--heads", "h.npz", "--json")
+    assert len(json.loads(run(capsys, *argv, "-k", "2")[1])) == 2
+    assert len(json.loads(run(capsys, *argv)[1])) == 1
+
+
+def test_when_nothing_fits_it_says_so_beside_the_results(capsys):
+    pytest.importorskip("bm25s", reason="needs the extra [bm25]")
+    code, out, err = run(capsys, "zzz", "--data", ".", "--scorer", "bm25")
+    assert (code, out, err) == (0, "", "no tool fits\n")
+
+
+def test_heads_without_a_digest_need_an_explicit_word(capsys, folder):
+    (folder / "h.npz.sha256").unlink()
+    argv = ("flight", "--data", ".", "--heads", "h.npz")
+    assert run(capsys, *argv)[0] == 2
+    assert run(capsys, *argv, "--allow-unverified")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ((" ", "--data", "."), "text must have at least one character that is no space"),
+        (("\udcff", "--data", "."), "text must be valid Unicode, got a lone surrogate"),
+        (("x", "--data", ".", "-k", "0"), "k must be >= 1, got 0"),
+        (("x", "--data", "nowhere"), "nowhere"),
+        (("x", "--tools", "h.npz"), "h.npz"),
+        (("x", "--data", ".", "--heads", "nothing"), "heads must be one of the packaged ones"),
+        (("x", "--data", ".", "--heads", "none.npz"), "none.npz must be a heads file"),
+        (("x", "--data", ".", "--scorer", "bm25", "--heads", "h.npz"), "heads must be left out"),
+    ],
+)
+def test_bad_input_is_told_without_a_traceback(capsys, argv, message):
+    code, out, err = run(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert err.startswith("toolheads: ")
+    assert message in err
+
+
+def test_heads_for_another_encoder_are_refused(capsys, monkeypatch):
+    monkeypatch.setattr(scorers, "make_encoder", lambda settings: HashEncoder(D, weights="new"))
+    code, _, err = run(capsys, "x", "--data", ".", "--heads", "h.npz")
+    assert code == 2
+    assert "was made with other weights: its probe vectors must have a cosine" in err

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tests.made_heads import DEEP, PLAIN, made_head
+
+from toolheads.errors import ShapeError
+from toolheads.heads import Architecture, Head
+from toolheads.heads.gelu import gelu
+
+ARCHITECTURES = {
+    "plain": PLAIN,
+    "deep": DEEP,
+    "deep without norm": Architecture(8, hidden=(6, 5, 4), input_scaling="sqrt"),
+    "low rank": Architecture(8, hidden=(2,), activation="identity"),
+    "one linear map": Architecture(8, hidden=()),
+}
+ROWS = hnp.arrays(
+    np.float32,
+    hnp.array_shapes(min_dims=1, max_dims=1, min_side=0, max_side=9).map(lambda s: (*s, 8)),
+    elements=st.floats(-100, 100, width=32),
+)
+of_every_shape = pytest.mark.parametrize(
+    "architecture", ARCHITECTURES.values(), ids=list(ARCHITECTURES)
+)
+
+
+def by_hand(head, x):
+    """The definition, entry by entry in double precision, with math.erf."""
+    a, w = head.architecture, {n: v.astype(np.float64) for n, v in head.weights.items()}
+
+    def standard(v):
+        return (v - v.mean()) / math.sqrt(v.var() + 1e-5)
+
+    def act(v):
+        if a.activation == "identity":
+            return v
+        return np.array([t * (1 + math.erf(t / math.sqrt(2))) / 2 for t in v])
+
+    h = np.asarray(x, np.float64)
+    h = {"none": h, "sqrt": h * math.sqrt(a.width), "layernorm": standard(h)}[a.input_scaling]
+    for depth in range(len(a.hidden)):
+        layer = f"hidden.{depth - 1}" if depth else "in"
+        h = w[f"{layer}.weight"] @ h + w[f"{layer}.bias"]
+        if depth and a.hidden_norm:
+            h = standard(h) * w[f"{layer}.norm.weight"] + w[f"{layer}.norm.bias"]
+        h = act(h)
+    y = x + head.alpha * (w["out.weight"] @ h + w["out.bias"])
+    return y / np.linalg.norm(y)
+
+
+@of_every_shape
+def test_a_projection_is_what_the_definition_says(architecture):
+    head = made_head(architecture)
+    for x in np.random.default_rng(1).normal(size=(5, 8)):
+        np.testing.assert_allclose(head(x)[0], by_hand(head, x), atol=2e-6)  # float32
+
+
+def test_the_low_rank_head_is_two_matrices():
+    head = made_head(Architecture(8, hidden=(2,), activation="identity"), alpha=1.0)
+    w, x = head.weights, np.arange(8, dtype=np.float32)
+    y = x + w["out.weight"] @ (w["in.weight"] @ x + w["in.bias"]) + w["out.bias"]
+    np.testing.assert_allclose(head(x)[0], y / np.linalg.norm(y), atol=1e-6)
+
+
+@of_every_shape
+@given(x=ROWS)
+def test_every_projection_has_length_one(architecture, x):
+    length = np.linalg.norm(made_head(architecture)(x), axis=1)
+    np.testing.assert_allclose(length, 1, atol=1e-5)
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_rows_do_not_influence_each_other(x, random):
+    head, order = made_head(DEEP), list(range(len(x)))
+    random.shuffle(order)
+    np.testing.assert_allclose(head(x[order]), head(x)[order], atol=1e-6)
+
+
+@given(ROWS)
+def test_a_batch_gives_what_its_rows_give_one_by_one(x):
+    head = made_head(DEEP)
+    alone = np.array([head(row)[0] for row in x]).reshape(-1, 8)
+    np.testing.assert_allclose(head(x), alone, atol=1e-6)
+
+
+def test_each_gives_the_same_bits_alone_and_in_company():
+    head = made_head(Architecture(96, hidden=(64, 48), hidden_norm=True))
+    x = np.random.default_rng(2).normal(size=(70, 96)).astype(np.float32)
+    together = head.each(x)
+    assert all((head.each(x[i])[0] == together[i]).all() for i in range(70))
+    assert (head.each(x[3:9]) == together[3:9]).all()
+
+
+def test_more_rows_than_one_block_are_all_projected():
+    head = made_head(PLAIN)
+    x = np.random.default_rng(3).normal(size=(1100, 8)).astype(np.float32)
+    np.testing.assert_allclose(head(x)[::100], head(x[::100]), atol=1e-6)
+
+
+@given(ROWS)
+def test_the_identity_head_gives_its_input_at_length_one(x):
+    x = x[np.linalg.norm(x, axis=1) > 1e-3]
+    expected = x / np.linalg.norm(x, axis=1, keepdims=True)
+    np.testing.assert_allclose(Head.identity(8)(x), expected, atol=1e-6)
+
+
+def test_alpha_zero_is_the_identity_whatever_the_weights():
+    x = np.random.default_rng(4).normal(size=(3, 8))
+    np.testing.assert_array_equal(made_head(DEEP, alpha=0.0)(x), Head.identity(8)(x))
+
+
+def test_a_zero_row_stays_zero_under_the_identity():
+    assert not Head.identity(8)(np.zeros(8)).any()
+
+
+def test_the_callers_array_is_not_changed():
+    x = np.ones((2, 8), np.float32)
+    made_head(PLAIN)(x)
+    assert (x == 1).all()
+
+
+def test_weights_are_a_copy_that_nobody_can_change():
+    weights = dict(made_head(PLAIN).weights)
+    own = {name: weight.copy() for name, weight in weights.items()}
+    head = Head(PLAIN, 1.0, own)
+    own["in.bias"][:] = 9
+    assert not (head.weights["in.bias"] == 9).any()
+    with pytest.raises(ValueError, match="read-only"):
+        head.weights["in.bias"][:] = 9
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.zeros((2, 7)), r"x must have shape \(n, 8\), got \(2, 7\)"),
+        ([[np.nan] * 8], "x must be finite, got NaN or inf in 1 rows"),
+        ([["a"] * 8], "x must hold real numbers"),
+    ],
+)
+def test_rows_that_cannot_be_projected_are_refused(x, message):
+    with pytest.raises(ShapeError, match=message):
+        made_head(PLAIN)(x)
+
+
+def test_a_projection_that_overflows_is_refused_and_never_served():
+    weights = dict(made_head(PLAIN).weights) | {"out.bias": np.full(8, 3e38, np.float32)}
+    with pytest.raises(ShapeError, match="the head's output must be finite, got NaN or inf in 2"):
+        Head(PLAIN, 9.0, weights)(np.ones((2, 8)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"in.bias": np.zeros(5)}, r"in.bias must be floats of shape \(6,\), got .* \(5,\)"),
+        ({"in.bias": np.zeros(6, np.int64)}, "in.bias must be floats of shape"),
+        ({"in.bias": np.full(6, np.nan)}, "in.bias must be finite, got NaN or inf in 6 entries"),
+        ({"in.bias": np.full(6, 1e39)}, "in.bias must be finite"),
+        ({"more": np.zeros(6)}, "got missing: none, extra: more"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(change, message):
+    with pytest.raises(ShapeError, match=message):
+        Head(PLAIN, 1.0, dict(made_head(PLAIN).weights) | change)
+
+
+def test_a_missing_weight_is_named():
+    weights = dict(made_head(PLAIN).weights)
+    del weights["out.bias"]
+    with pytest.raises(ShapeError, match=r"got missing: out.bias, extra: none"):
+        Head(PLAIN, 1.0, weights)
+
+
+def test_an_alpha_that_is_no_number_is_refused():
+    with pytest.raises(ShapeError, match="alpha must be finite in float32, got nan"):
+        Head(PLAIN, math.nan, made_head(PLAIN).weights)
+
+
+def test_gelu_is_exact_to_the_resolution_of_float32():
+    x = np.linspace(-12, 12, 4001, dtype=np.float32)
+    exact = [t * (1 + math.erf(t / math.sqrt(2))) / 2 for t in x.astype(float)]
+    np.testing.assert_array_less(np.abs(gelu(x) - exact), 3e-7 * np.maximum(1, np.abs(x)))
+
+
+def test_gelu_of_the_largest_numbers_is_finite():
+    x = np.array([-3e38, -100, 0, 100, 3e38], np.float32)
+    np.testing.assert_allclose(gelu(x), [0, 0, 0, 100, 3e38], atol=1e-5)
