@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 import types
 import zipfile
 from pathlib import Path
@@ -101,6 +103,19 @@ def test_no_module_of_the_core_names_training():
         text = path.read_text(encoding="utf-8")
         assert "import toolheads_train" not in text, path
         assert "from toolheads_train" not in text, path
+
+
+def test_every_extra_that_an_error_tells_people_to_install_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    named = {
+        extra
+        for path in (ROOT / "src").rglob("*.py")
+        for extra in re.findall(r"""(?:extra=|_EXTRA = .*, )"([^"]+)""", path.read_text("utf-8"))
+    }
+    assert named >= {"bm25", "cache", "local", "openai", "sentence-transformers", "vllm"}
+    assert named <= set(extras)
 
 
 @pytest.mark.slow

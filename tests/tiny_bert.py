@@ -2,12 +2,16 @@
 
 import json
 import math
+import string
 
 import numpy as np
 
 WIDTH, HEADS, LAYERS, INNER, POSITIONS, EPSILON = 16, 2, 2, 24, 40, 1e-12
 _TYPES = "sentence_transformers.models"
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "send", "a", "message", "##s", "rain", "city", "to")
+_CHARACTERS = string.ascii_lowercase + string.digits + string.punctuation
+PIECES = tuple(dict.fromkeys((*WORDS, *_CHARACTERS, *(f"##{c}" for c in _CHARACTERS))))
+"""The vocabulary: a few words, and single characters, so that no two ASCII texts are alike."""
 
 
 def write_tiny_bert(
@@ -31,7 +35,8 @@ def write_tiny_bert(
     folder.mkdir(parents=True, exist_ok=True)
     weights = {k: v.astype(dtype) for k, v in tiny_weights(seed).items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    tokenizer = Tokenizer(WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    vocabulary = {piece: i for i, piece in enumerate(PIECES)}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     tokenizer.post_processor = TemplateProcessing(
@@ -68,7 +73,7 @@ def write_tiny_bert(
             "num_attention_heads": HEADS,
             "num_hidden_layers": LAYERS,
             "type_vocab_size": 2,
-            "vocab_size": len(WORDS),
+            "vocab_size": len(PIECES),
         }
         | (config or {}),
     )
@@ -79,7 +84,7 @@ def tiny_weights(seed=0):
     """Random weights under the names of BertModel, large enough that every part matters."""
     rng = np.random.default_rng(seed)
     weights = {
-        "embeddings.word_embeddings.weight": rng.normal(0, 1, (len(WORDS), WIDTH)),
+        "embeddings.word_embeddings.weight": rng.normal(0, 1, (len(PIECES), WIDTH)),
         "embeddings.position_embeddings.weight": rng.normal(0, 0.5, (POSITIONS, WIDTH)),
         "embeddings.token_type_embeddings.weight": rng.normal(0, 0.5, (2, WIDTH)),
     }

@@ -37,7 +37,8 @@ class Fault:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.reason}"
+        place = f"{self.path}:{self.line}" if self.line else self.path
+        return f"{place}: {self.reason}"
 
 
 class DataError(ToolheadsError, ValueError):

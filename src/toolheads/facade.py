@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from toolheads.bootstrap import make_encoder, resolve_settings
 from toolheads.embedder import Embedder, Progress
@@ -47,10 +48,17 @@ def load_scorer(
     """
     loaded = heads if isinstance(heads, Heads) else load_heads(heads)
     folder = None if cache is None else Path(cache)
-    embedder = Embedder(encoder or _encoder_of(loaded), loaded.texts, folder, progress=progress)
+    embedder = Embedder(encoder or encoder_for(loaded), loaded.texts, folder, progress=progress)
     return CLMScorer(loaded, embedder)
 
 
-def _encoder_of(heads: Heads) -> Encoder:
-    """The encoder that the environment names, cut to the length the heads were trained with."""
-    return make_encoder(resolve_settings(truncation=heads.fingerprint.encoder.truncation or None))
+def encoder_for(heads: Heads, **settings: Any) -> Encoder:
+    """Make the encoder that the environment names, cut to the length the heads were trained with.
+
+    Args:
+        heads: The heads that it is for.
+        settings: Fields of `EncoderSettings` that win over both; None is not given.
+    """
+    if settings.get("truncation") is None:
+        settings["truncation"] = heads.fingerprint.encoder.truncation or None
+    return make_encoder(resolve_settings(**settings))

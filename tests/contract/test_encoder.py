@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.contract.encoder import CONTRACT, Setup
-from tests.contract.tiny_bert import write_tiny_bert
 from tests.fake_embeddings_server import FakeEmbeddingsServer, fake_vector
+from tests.tiny_bert import POSITIONS, write_tiny_bert
 
 from toolheads.arrays import Floats
 from toolheads.encoders.inputs import checked_texts
@@ -51,7 +51,8 @@ def sentence_transformers_setup(stack: ExitStack, folder: Path) -> Setup:
 
 
 def folder_setup(stack: ExitStack, folder: Path, adapter) -> Setup:
-    here = write_tiny_bert(folder / "here" / "tiny")
+    # Long enough for texts that differ in their last word.
+    here = write_tiny_bert(folder / "here" / "tiny", sentence={"max_seq_length": POSITIONS})
     there = Path(shutil.copytree(here, folder / "there" / "tiny"))
 
     def make_from(model: Path):
@@ -69,7 +70,13 @@ ADAPTERS = {
 }
 
 
-@pytest.fixture(scope="module", params=list(ADAPTERS.values()), ids=list(ADAPTERS))
+_SLOW = {"sentence-transformers": [pytest.mark.slow]}  # its import alone takes seconds
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(s, id=name, marks=_SLOW.get(name, [])) for name, s in ADAPTERS.items()],
+)
 def setup(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Setup]:

@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.hash_encoder import HashEncoder
 
+from toolheads import facade
 from toolheads.data import write_queries, write_tools
 from toolheads.domain import Query, Tool
 from toolheads.entrypoints.cli import main, scorers
@@ -41,7 +42,8 @@ def data(tmp_path):
 @pytest.fixture
 def encoder(monkeypatch):
     made = HashEncoder()
-    monkeypatch.setattr(scorers, "make_encoder", lambda settings: made)
+    for module in (scorers, facade):
+        monkeypatch.setattr(module, "make_encoder", lambda settings: made)
     return made
 
 
@@ -164,6 +166,14 @@ def test_table_puts_results_into_a_document(data, tmp_path, capsys):
     assert document.read_text() == text
 
 
+def test_table_refuses_a_document_that_is_no_utf8(data, tmp_path, capsys):
+    evaluated(data, tmp_path / "bm25.json", "--scorer", "bm25")
+    (tmp_path / "README.md").write_bytes(b"caf\xe9")
+    command = ["table", str(tmp_path / "bm25.json"), "--marker", "main"]
+    assert main([*command, "--into", str(tmp_path / "README.md")]) == 2
+    assert "README.md must be UTF-8, got byte 0xe9 at 3" in capsys.readouterr().err
+
+
 def test_table_refuses_a_report_that_breaks_the_protocol(data, tmp_path, capsys):
     evaluated(data, tmp_path / "some.json", "--scorer", "bm25", "--limit", "2")
     capsys.readouterr()
@@ -182,6 +192,9 @@ def test_table_refuses_a_report_that_breaks_the_protocol(data, tmp_path, capsys)
         (["--scorer", "bm25", "-k", "5"], "k must be >= every cutoff of the metrics, 20, got 5"),
         (["--scorer", "bm25", "--split", "train"], "got none in 3"),
         (["--scorer", "clm", "--tool-views", "text=1"], "belongs to dense"),
+        (["--scorer", "clm", "--budget", "100"], "budget must be left out for scorer clm"),
+        (["--scorer", "bm25", "--threads", "1"], "belongs to clm and dense"),
+        (["--scorer", "bm25", "--k", "5"], "k must be >= every cutoff of the metrics, 20, got 5"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_exit_code_2(data, capsys, more, message):

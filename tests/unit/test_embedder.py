@@ -47,10 +47,10 @@ class Answers(HashEncoder):
 
     def __init__(self, answer):
         super().__init__(width=2)
-        self._answer = answer
+        self.answer = answer
 
     def encode(self, texts):
-        return super().encode(texts) if texts == PROBE_TEXTS else self._answer
+        return super().encode(texts) if texts == PROBE_TEXTS else self.answer
 
 
 def shard_sizes(embedder):
@@ -206,6 +206,17 @@ def test_an_answer_that_cannot_be_used_is_an_error_of_the_encoder(
     embedder = Embedder(Answers(answer), cache=tmp_path if with_cache else None)
     with pytest.raises(EncoderError, match=message):
         embedder.embed(["a"])
+
+
+@pytest.mark.parametrize("bad", [np.nan, 0.0], ids=["NaN", "zero"])
+def test_a_bad_answer_is_not_remembered_once_the_encoder_is_well_again(tmp_path, bad):
+    encoder = Answers(np.full((1, 2), bad))
+    embedder = Embedder(encoder, cache=tmp_path)
+    with pytest.raises(EncoderError):
+        embedder.embed(["a"])
+    encoder.answer = np.array([[0.0, 1.0]])
+    np.testing.assert_array_equal(embedder.embed(["a"]), [[0, 1]])
+    np.testing.assert_array_equal(Embedder(encoder, cache=tmp_path).embed(["a"]), [[0, 1]])
 
 
 @pytest.mark.parametrize("method", [Embedder.embed, Embedder.fill])

@@ -92,3 +92,12 @@ def test_the_encoder_is_cut_to_the_length_the_heads_were_trained_with(monkeypatc
     with pytest.raises(toolheads.BackboneMismatchError):
         toolheads.load_scorer(made_heads(state=identity, action=identity))
     assert asked[0].truncation == 256
+
+
+def test_what_is_said_of_the_encoder_counts_more_than_what_the_heads_say(monkeypatch):
+    asked: list[toolheads.EncoderSettings] = []
+    monkeypatch.setattr(facade, "make_encoder", asked.append)
+    identity = Head.identity(8)
+    heads = made_heads(state=identity, action=identity)
+    facade.encoder_for(heads, kind="local", truncation=32, threads=None)
+    assert [(s.kind, s.truncation, s.threads) for s in asked] == [("local", 32, 0)]

@@ -1,22 +1,18 @@
-"""Writing so that a kill at any moment leaves the old state or the new one. Knows no vectors."""
+"""The folder of a cache: writing by digest, locks, and errors in one line. Knows no vectors."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import os
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolheads.durable import file_sha256, write_whole
 from toolheads.errors import CacheError
 
 Part = bytes | memoryview
 """A piece of a file."""
-
-TEMPORARY = ".tmp-"
-"""First letters of files that are being written. One without a writer is a leftover of a kill."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -27,21 +23,9 @@ def write_atomically(folder: Path, name: str, parts: Sequence[Part]) -> Path:
     Raises:
         CacheError: If the disk is full or the folder cannot be written; nothing is left behind.
     """
+    path = folder / name
     with cache_errors(folder, "write to"):
-        temporary = folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        try:
-            try:
-                for part in parts:
-                    _write_all(descriptor, memoryview(part).cast("B"))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            path = temporary.replace(folder / name)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(folder)
+        write_whole(path, *parts, make_folder=False)
     return path
 
 
@@ -55,8 +39,7 @@ def write_by_digest(folder: Path, parts: Sequence[Part], *, suffix: str) -> Path
 
 def has_own_digest(path: Path) -> bool:
     """Whether the sha256 of a file is the one in its name."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == path.name.partition(".")[0]
+    return file_sha256(path) == path.name.partition(".")[0]
 
 
 @contextmanager
@@ -92,20 +75,3 @@ def cache_errors(place: Path, action: str) -> Iterator[None]:
         else:
             msg = f"cannot {action} cache folder {place}: {reason}"
         raise CacheError(msg) from e
-
-
-def _write_all(descriptor: int, part: memoryview) -> None:
-    while part:
-        part = part[os.write(descriptor, part) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems refuse it
-            raise
-    finally:
-        os.close(descriptor)

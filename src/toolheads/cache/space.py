@@ -11,7 +11,9 @@ ROOT/<fingerprint key>/
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,6 @@ import numpy as np
 
 from toolheads.arrays import Floats
 from toolheads.cache.disk import (
-    TEMPORARY,
     cache_errors,
     has_own_digest,
     locked,
@@ -28,11 +29,19 @@ from toolheads.cache.disk import (
 )
 from toolheads.cache.precision import DTYPES
 from toolheads.cache.shard import FORMAT, SUFFIX, DamageError, read_header, tensors_as_parts
+from toolheads.durable import TEMPORARY
 from toolheads.errors import CacheError
 from toolheads.identity import Fingerprint, check_probe
 
 _FINGERPRINT = "fingerprint.json"
 _PROBE = ".probe.safetensors"
+
+
+_logger = logging.getLogger(__name__)
+
+
+class _IllegibleError(CacheError):
+    """The fingerprint file holds something else than what was written."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class Space:
         Raises:
             CacheError: If one of both files is missing, damaged or of another version.
         """
+        kind: type[CacheError] = CacheError
         try:
             return self._read()
         except DamageError as e:
@@ -82,9 +92,16 @@ class Space:
         except OSError as e:
             reason = f"cannot be read: {e.strerror}"
         except (ValueError, KeyError, TypeError, RecursionError) as e:
+            kind = _IllegibleError
             reason = f"must be the JSON that was written, got something else ({type(e).__name__})"
         msg = f"{self.folder / _FINGERPRINT} {reason}; delete {self.folder} and embed again"
-        raise CacheError(msg)
+        raise kind(msg)
+
+    def write(self, fingerprint: Fingerprint, probe_file: str) -> None:
+        """Write the file that `read` reads, whole or not at all."""
+        about = {"format": FORMAT, "fingerprint": fingerprint.to_json(), "probe": probe_file}
+        text = json.dumps(about, indent=2) + "\n"
+        write_atomically(self.folder, _FINGERPRINT, [text.encode()])
 
     def _read(self) -> tuple[Fingerprint, Floats]:
         about = json.loads((self.folder / _FINGERPRINT).read_bytes())
@@ -113,7 +130,10 @@ def open_space(root: Path, fingerprint: Fingerprint, probe: Floats) -> Space:
     space = Space(root / fingerprint.key)
     if not (space.folder / _FINGERPRINT).exists():
         _create(space, fingerprint, probe)
-    stored_fingerprint, stored_probe = space.read()
+    try:
+        stored_fingerprint, stored_probe = space.read()
+    except _IllegibleError:
+        stored_fingerprint, stored_probe = _mend(space, fingerprint, probe)
     if stored_fingerprint != fingerprint:
         difference = stored_fingerprint.difference(fingerprint)
         msg = f"{space.folder} is of another encoder: {difference}"
@@ -147,9 +167,25 @@ def _create(space: Space, fingerprint: Fingerprint, probe: Floats) -> None:
             raise CacheError(msg)
         parts = tensors_as_parts({"probe": ("F32", probe)})
         path = write_by_digest(space.folder, parts, suffix=_PROBE)
-        about = {"format": FORMAT, "fingerprint": fingerprint.to_json(), "probe": path.name}
-        text = json.dumps(about, indent=2) + "\n"
-        write_atomically(space.folder, _FINGERPRINT, [text.encode()])
+        space.write(fingerprint, path.name)
+
+
+def _mend(space: Space, fingerprint: Fingerprint, probe: Floats) -> tuple[Fingerprint, Floats]:
+    """Write a fingerprint file that cannot be read anew, if it is certain what stood in it.
+
+    The folder's name is a hash of the fingerprint, so it was the one of the encoder at hand. Which
+    weights made the vectors, only the probe file says: it must be there and intact.
+    """
+    with locked(space.lock, exclusive=True):
+        with suppress(_IllegibleError):  # another process was first
+            return space.read()
+        intact = [p for p in space.folder.glob(f"*{_PROBE}") if has_own_digest(p)]
+        if len(intact) == 1:
+            check_probe(_read_probe(intact[0]), probe, owner=f"cache folder {space.folder}")
+            space.write(fingerprint, intact[0].name)
+            path = space.folder / _FINGERPRINT
+            _logger.warning("%s could not be read and was written anew", path)
+    return space.read()
 
 
 def _read_probe(path: Path) -> Floats:

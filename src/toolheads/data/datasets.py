@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from toolheads.data.files import OnFaults, Scan, scan_file, settle
 from toolheads.data.jsonl import shown
 from toolheads.data.records import to_query, to_tool
 from toolheads.domain import Query, Tool
+from toolheads.durable import file_sha256
 from toolheads.errors import DataError, Fault
 
 TOOLS_FILE = "tools.jsonl"
@@ -50,11 +50,7 @@ def read_dataset(
         DataError: If there is a fault and `skip_bad` is off, or a file cannot be used at all.
     """
     root = Path(folder)
-    if not (root / TOOLS_FILE).exists():
-        what = "a folder without it" if root.is_dir() else "no such folder"
-        msg = f"a data set must be a folder with {TOOLS_FILE}, got {what}: {root}"
-        raise DataError(msg)
-    tools = scan_file(root / TOOLS_FILE, to_tool)
+    tools = scan_file(tools_file(root), to_tool)
     has_queries = (root / QUERIES_FILE).exists()
     queries = scan_file(root / QUERIES_FILE, to_query) if has_queries else None
     if queries and (skip_bad or not tools.faults):  # else each fault would be told twice
@@ -65,8 +61,20 @@ def read_dataset(
         name=root.resolve().name,
         tools=tuple(tools.items),
         queries=tuple(queries.items if queries else ()),
-        digest={name: file_digest(root / name) for name in files},
+        digest={name: file_sha256(root / name) for name in files},
     )
+
+
+def tools_file(folder: Path) -> Path:
+    """The tools of a data set.
+
+    Raises:
+        DataError: If there is no such folder, or it has no tools.
+    """
+    path = folder / TOOLS_FILE
+    if not path.exists():
+        raise DataError(_no_dataset(folder))
+    return path
 
 
 def read_datasets(
@@ -125,23 +133,22 @@ def dataset_folders(
     return folders
 
 
-def file_digest(path: str | os.PathLike[str]) -> str:
-    """sha256 of a file's bytes, hex."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _folders_of(root: Path) -> list[Path]:
     if (root / TOOLS_FILE).exists():
         return [root]
     if not root.is_dir():
-        msg = f"a data set must be a folder with {TOOLS_FILE}, got no such folder: {root}"
-        raise DataError(msg)
+        raise DataError(_no_dataset(root))
     inner = sorted(folder for folder in root.iterdir() if (folder / TOOLS_FILE).exists())
     if not inner:
         msg = f"{root} must be a data set or hold some, got no {TOOLS_FILE} in it or below it"
         raise DataError(msg)
     return inner
+
+
+def _no_dataset(root: Path) -> str:
+    there = "a folder without it" if root.is_dir() else "a file"
+    got = there if root.exists() else "no such folder"
+    return f"a data set must be a folder with {TOOLS_FILE}, got {got}: {root}"
 
 
 def _refuse_unknown_tools(queries: Scan[Query], known: set[str]) -> None:

@@ -43,9 +43,10 @@ def read_tools(
 
     Args:
         path: JSONL, one tool a line.
-        skip_bad: Carry on without the lines that have faults; how many there were is logged as
-            a warning. A line whose id was there before is the one that is left out.
-        on_faults: Called with the faults of the lines that `skip_bad` left out, if any.
+        skip_bad: Carry on without the lines that have faults. A line whose id was there before
+            is the one that is left out.
+        on_faults: Called with the faults of the lines that `skip_bad` left out, if any. Without
+            it, how many lines there were is logged as a warning.
 
     Raises:
         DataError: If a line has a fault and `skip_bad` is off, or if no line can be used.
@@ -149,13 +150,14 @@ def settle(
         if scan.faults and not scan.items:
             msg = f"{scan.path} must have a line without faults, got {_counted(scan.faults)}"
             raise DataError(msg, scan.faults)
+    if on_faults:
+        on_faults(faults)
+        return
     for scan in scans:
         if scan.faults:
             bad, first = len({fault.line for fault in scan.faults}), scan.faults[0]
             _log.warning("left out %d of %d lines of %s", bad, scan.n_lines, scan.path)
             _log.warning("the first: %s", first)
-    if on_faults:
-        on_faults(faults)
 
 
 def _counted(faults: Sequence[Fault]) -> str:

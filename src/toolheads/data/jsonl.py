@@ -10,11 +10,11 @@ import json
 import math
 import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from toolheads.durable import write_whole
 from toolheads.errors import DataError, Fault
 
 MOST_LINE_BYTES = 16 * 2**20
@@ -111,25 +111,13 @@ def parse_object(line: bytes, *, most_bytes: int = MOST_LINE_BYTES) -> dict[str,
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[bytes]) -> None:
-    """Write a file whole or not at all: a temporary file beside it takes its place at the end.
+    """Write a file of lines whole or not at all.
 
     Args:
         path: The file; its folder is made if need be. A link is followed, not replaced.
         lines: The lines without their ends.
     """
-    target = Path(path).resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with draft.open("xb") as file:
-            for line in lines:
-                file.write(line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    write_whole(path, b"".join(line + b"\n" for line in lines))
 
 
 def to_line(record: Mapping[str, Any]) -> bytes:
@@ -211,7 +199,7 @@ def _surrogate_place(record: Mapping[str, Any]) -> str:
             elif isinstance(inner, list | tuple):
                 stack += inner
             elif isinstance(inner, str) and _SURROGATE.search(inner):
-                return name
+                return name if name.isidentifier() else shown(name)
     return ""
 
 

@@ -1,1 +1,1 @@
-"""."""
+"""Adapters of the `Encoder` port: where the model runs is their affair alone."""

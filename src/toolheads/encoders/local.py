@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, as_rows, normalized
+from toolheads.arrays import Floats
 from toolheads.encoders.bert_onnx import BertShape, bert_graph
 from toolheads.encoders.inputs import checked_texts
 from toolheads.encoders.length_batches import length_batches
@@ -21,7 +21,8 @@ from toolheads.encoders.model_folder import (
     read_model_folder,
     read_packaged_folder,
 )
-from toolheads.errors import ConfigError, EncoderError, ShapeError, import_extra
+from toolheads.encoders.outputs import unit_rows
+from toolheads.errors import ConfigError, EncoderError, import_extra
 from toolheads.identity import EncoderIdentity
 
 _Tokens = npt.NDArray[np.int32]
@@ -127,17 +128,11 @@ class LocalEncoder:
             mask[row, : len(some)] = 1
         try:
             pooled = engine.pooled(ids, mask)
-            rows = as_rows(pooled, width=self._identity.width, name="vectors")
-        except ShapeError as e:
-            msg = f"{self._name} gave an answer that cannot be used: {e}"
-            raise EncoderError(msg) from e
         except Exception as e:  # onnxruntime's errors share no base class
             msg = f"{self._name} failed on {len(tokens)} texts of up to {longest} tokens: {e}"
             raise EncoderError(msg) from e
-        if not rows.any(axis=1).all():
-            msg = f"{self._name} must not give zero vectors, got one"
-            raise EncoderError(msg)
-        return normalized(rows)
+        width = self._identity.width
+        return unit_rows(pooled, count=len(tokens), width=width, encoder=self._name)
 
 
 def _checked_shape(folder: ModelFolder) -> BertShape:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from toolheads.durable import file_sha256
 from toolheads.errors import ConfigError, DigestError, MissingExtraError, import_extra
 from toolheads.identity import EncoderIdentity
 
@@ -246,21 +247,15 @@ def _weights(root: Path, paths: list[str]) -> tuple[Path, ...]:
 
 def _revision(root: Path, weights: tuple[Path, ...]) -> str:
     """sha256 of the weights: the file's own for one file, over names and digests for several."""
-    digests = {path.relative_to(root).as_posix(): file_digest(path) for path in weights}
+    digests = {path.relative_to(root).as_posix(): _digest(path) for path in weights}
     if len(digests) == 1:
         return next(iter(digests.values()))
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """sha256 of a file, 64 hex digits.
-
-    Raises:
-        ConfigError: If it cannot be read.
-    """
+def _digest(path: Path) -> str:
     try:
-        with path.open("rb") as f:
-            return hashlib.file_digest(f, "sha256").hexdigest()
+        return file_sha256(path)
     except OSError as e:
         msg = f"{path} must be readable, got: {e.strerror}"
         raise ConfigError(msg) from e

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from toolheads.arrays import Floats, as_rows, normalized
+from toolheads.arrays import Floats
 from toolheads.encoders.inputs import checked_texts
 from toolheads.encoders.length_batches import length_batches
 from toolheads.encoders.model_folder import (
@@ -19,13 +19,8 @@ from toolheads.encoders.model_folder import (
     read_model_folder,
     read_packaged_folder,
 )
-from toolheads.errors import (
-    ConfigError,
-    EncoderError,
-    MissingExtraError,
-    ShapeError,
-    import_extra,
-)
+from toolheads.encoders.outputs import unit_rows
+from toolheads.errors import ConfigError, EncoderError, MissingExtraError, import_extra
 from toolheads.identity import PROBE_TEXTS, EncoderIdentity
 
 COMPUTE_DTYPES = ("float32", "bfloat16")
@@ -138,21 +133,12 @@ class SentenceTransformersEncoder:
         try:
             answer = self._model.encode(texts, batch_size=len(texts), show_progress_bar=False)
             kept = answer[:, : self._identity.width]
-            rows = as_rows(kept, width=self._identity.width, name="vectors")
-        except ShapeError as e:
-            msg = f"{self._name} gave an answer that cannot be used: {e}"
-            raise EncoderError(msg) from e
         except Exception as e:  # torch and tokenizers raise what they like
             msg = f"{self._name} failed on {len(texts)} texts: {' '.join(str(e).split()):.300}"
             raise EncoderError(msg) from e
-        if len(rows) != len(texts):
-            msg = f"{self._name} must give {len(texts)} vectors, got {len(rows)}"
-            raise EncoderError(msg)
-        if not rows.any(axis=1).all():
-            msg = f"{self._name} must not give zero vectors, got one"
-            raise EncoderError(msg)
         # The library could scale, but lengths in bfloat16 are off by some thousandths.
-        return normalized(rows)
+        width = self._identity.width
+        return unit_rows(kept, count=len(texts), width=width, encoder=self._name)
 
     def _check_bfloat16(self) -> None:
         """Go over to bfloat16, if the vectors stay those of the weights on disk."""

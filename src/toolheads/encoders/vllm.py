@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from toolheads.arrays import Floats, as_rows, normalized
+from toolheads.arrays import Floats
 from toolheads.encoders.inputs import checked_texts
-from toolheads.errors import ConfigError, EncoderError, ShapeError, import_extra
+from toolheads.encoders.outputs import unit_rows
+from toolheads.errors import ConfigError, EncoderError, import_extra
 from toolheads.identity import EncoderIdentity
 
 
@@ -128,18 +129,10 @@ class VllmEncoder:
             wanted = "one width" if self._width is None else f"width {self._width}"
             msg = f"{self._name} must give vectors of {wanted}, got {sorted(widths)}"
             raise EncoderError(msg)
-        try:
-            vectors = [output.outputs.embedding for output in outputs]
-            rows = as_rows(vectors, width=None, name="vectors")
-        except ShapeError as e:
-            msg = f"{self._name} gave vectors that cannot be used: {e}"
-            raise EncoderError(msg) from e
-        zero = np.flatnonzero(~rows.any(axis=1))
-        if zero.size:
-            msg = f"{self._name} must not give zero vectors, got {zero.size}, first row {zero[0]}"
-            raise EncoderError(msg)
+        vectors = [output.outputs.embedding for output in outputs]
+        rows = unit_rows(vectors, count=len(texts), width=None, encoder=self._name)
         self._width = rows.shape[1]
-        return normalized(rows)
+        return rows
 
     def _loaded(self) -> Any:
         if self._closed:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from toolheads.data.jsonl import write_lines
+from toolheads.durable import write_whole
 from toolheads.errors import DataError, ToolheadsError
 from toolheads.evaluation.report import DatasetReport, Report, ScorerRecord, Summary
 from toolheads.evaluation.settings import EvaluationSettings
@@ -33,17 +33,20 @@ _LARGEST = 1e9
 
 def write_report(path: Path | str, report: Report) -> None:
     """Write a report, whole or not at all; its folder is made if need be."""
-    write_lines(path, [report_text(report).encode()])
+    write_whole(path, f"{report_text(report)}\n".encode())
 
 
 def read_report(path: Path | str) -> Report:
     """Read what `write_report` wrote.
 
     Raises:
-        DataError: If the file is no report, is damaged, or has another version; one line.
+        DataError: If the file is missing, no report, damaged, or of another version; one line.
     """
     try:
         data = json.loads(Path(path).read_bytes().decode(), parse_constant=_refuse_constant)
+    except OSError as e:
+        msg = f"{path} must be a report, got what cannot be read: {e.strerror}"
+        raise DataError(msg) from e
     except (ValueError, RecursionError) as e:
         msg = f"{path} must be a report in JSON, got {_first_line(e)}"
         raise DataError(msg) from e

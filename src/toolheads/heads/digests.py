@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from toolheads.durable import write_whole
 from toolheads.errors import ConfigError, DigestError, HeadsFormatError
 from toolheads.heads.container import LARGEST_FILE
 
@@ -116,6 +117,14 @@ def sidecar(path: Path) -> Path:
 def sha256_of(file: bytes) -> str:
     """The sha256 of a whole file in lower-case hex."""
     return hashlib.sha256(file).hexdigest()
+
+
+def write_with_sidecar(path: Path, file: bytes) -> str:
+    """Write a heads file and its sidecar, each whole or not at all; the sha256 of the file."""
+    sha256 = sha256_of(file)
+    write_whole(path, file)
+    write_whole(sidecar(path), f"{sha256}  {path.name}\n".encode())
+    return sha256
 
 
 def check_digest(

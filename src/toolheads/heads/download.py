@@ -8,8 +8,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from toolheads.errors import ConfigError, DownloadError, import_extra
 from toolheads.heads.container import LARGEST_FILE
-from toolheads.heads.digests import check_digest, checked_sha256, sidecar
-from toolheads.heads.files import heads_from_bytes, write_whole
+from toolheads.heads.digests import check_digest, checked_sha256, write_with_sidecar
+from toolheads.heads.files import heads_from_bytes
 
 DEFAULT_TIMEOUT_S = 60.0
 """Seconds without a byte after which the server counts as dead."""
@@ -51,8 +51,7 @@ def download_heads(
     file = _fetched(url, timeout_s, largest)
     check_digest(file, url, digest)
     heads_from_bytes(file, url)
-    write_whole(target, file)
-    write_whole(sidecar(target), f"{digest}  {target.name}\n".encode())
+    write_with_sidecar(target, file)
     return target
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 
+from toolheads.arrays import Floats
 from toolheads.cutoff import CutoffSettings
 from toolheads.errors import ConfigError, HeadsFormatError, ShapeError
 from toolheads.heads.architecture import Architecture
 from toolheads.heads.bundle import Heads, HeadsHeader, Views
 from toolheads.heads.container import Container, to_bytes
-from toolheads.heads.digests import check_digest, find_heads, read_whole, sha256_of, sidecar
+from toolheads.heads.digests import check_digest, find_heads, read_whole, write_with_sidecar
 from toolheads.heads.head import Head
 from toolheads.identity import Fingerprint
 
@@ -57,11 +57,7 @@ def save_heads(
     if target.suffix != ".npz":
         msg = f"path must end in .npz, got {str(target)!r}"
         raise ConfigError(msg)
-    file = heads_to_bytes(heads, dtype=dtype)
-    sha256 = sha256_of(file)
-    write_whole(target, file)
-    write_whole(sidecar(target), f"{sha256}  {target.name}\n".encode())
-    return sha256
+    return write_with_sidecar(target, heads_to_bytes(heads, dtype=dtype))
 
 
 def load_heads(
@@ -86,7 +82,8 @@ def load_heads(
     """
     path, known = find_heads(name_or_path)
     file = read_whole(path)
-    digest = check_digest(file, str(path), sha256 or known, allow_unverified=allow_unverified)
+    expected = known if sha256 is None else sha256
+    digest = check_digest(file, str(path), expected, allow_unverified=allow_unverified)
     return dataclasses.replace(heads_from_bytes(file, str(path)), sha256=digest)
 
 
@@ -152,27 +149,11 @@ def heads_from_bytes(file: bytes, name: str) -> Heads:
     try:
         for side in _SIDES:
             own = {w: arrays[f"{side}/{w}"] for w in shapes[side].shapes}
-            heads[side] = Head(shapes[side], _alpha(alphas[side], side), own)
+            heads[side] = _head(side, shapes[side], _alpha(alphas[side], side), own)
         about = HeadsHeader(fingerprint, views, cutoff, training)
         return Heads(heads["state"], heads["action"], about, probe)
     except (ShapeError, ConfigError) as e:
         _refuse(name, str(e), e)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all, even if the machine stops."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)  # mkstemp's own mode would hide the file from other users
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def header_json(heads: Heads) -> dict[str, Any]:
@@ -236,6 +217,16 @@ def _mapping(value: object, field: str) -> Mapping[str, Any]:
         msg = f"{field} must be an object, got {value!r:.200}"
         raise ConfigError(msg)
     return value
+
+
+def _head(
+    side: str, architecture: Architecture, alpha: float, weights: Mapping[str, Floats]
+) -> Head:
+    try:
+        return Head(architecture, alpha, weights)
+    except ShapeError as e:
+        msg = f"in the {side} head {e}"
+        raise ShapeError(msg) from e
 
 
 def _alpha(value: object, side: str) -> float:

@@ -22,7 +22,7 @@ class CLMScorer(VectorScorer):
     """
 
     def __init__(self, heads: Heads, embedder: Embedder) -> None:
-        owner = f"the heads {heads.name!r:.80}"
+        owner = f"heads file {heads.name!r:.80}"
         if embedder.fingerprint != heads.fingerprint:
             difference = heads.fingerprint.difference(embedder.fingerprint)
             msg = f"{owner} must be used with the encoder they were trained on, got {difference}"

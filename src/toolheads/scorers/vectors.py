@@ -75,10 +75,10 @@ class VectorScorer:
         return self._ranked([query.text for query in queries], k, keep=True)
 
     def search(self, text: str, k: int | None = None) -> list[Hit]:
-        """Find the tools for one request.
+        """Find the tools for one query.
 
         Args:
-            text: The request as a person types it.
+            text: The query as a person types it.
             k: How many; None lets the cut-off decide, which may be none at all.
 
         Returns:
@@ -90,7 +90,7 @@ class VectorScorer:
         return self.search_many([text], k)[0]
 
     def search_many(self, texts: Sequence[str], k: int | None = None) -> list[list[Hit]]:
-        """Find the tools for several requests at once. See `search`."""
+        """Find the tools for several queries at once. See `search`."""
         for text in texts:
             check_text(text)
         # What people type stays out of the cache: it would grow without bound.
@@ -143,7 +143,7 @@ def _check_k(k: object) -> None:
 
 
 def check_text(text: object) -> None:
-    """Refuse what is no request.
+    """Refuse what is no query.
 
     Raises:
         ConfigError: If it is blank, no string, or holds a lone surrogate.

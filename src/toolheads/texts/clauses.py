@@ -1,7 +1,7 @@
-"""Clauses of a query: a request with three errands is three clauses.
+"""Clauses of a query: one with three errands is three clauses.
 
 Punctuation and line breaks end a clause in any script; a few connectives of the languages that
-requests come in do too, but only where both sides are long enough to be an errand of their own.
+queries come in do too, but only where both sides are long enough to be an errand of their own.
 """
 
 from __future__ import annotations

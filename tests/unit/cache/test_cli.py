@@ -115,7 +115,8 @@ def test_an_interrupted_embed_says_what_is_kept_and_how_to_go_on(
     assert "interrupted; 3 of 8 texts are in the cache, run the same command to go on" in told
 
 
-def test_progress_goes_to_stderr(data, tmp_path, encoders, capsys):
+def test_progress_goes_to_stderr(data, tmp_path, encoders, capsys, monkeypatch):
+    monkeypatch.setattr("toolheads.entrypoints.cli.progress._AT_ONCE_S", 0)
     embed(data, tmp_path, "--json")
     printed = capsys.readouterr()
     assert "embedding: 100%" in printed.err

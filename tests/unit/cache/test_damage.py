@@ -19,7 +19,7 @@ from tests.unit.cache.samples import (
 from toolheads.cache import VectorCache, verify_cache
 from toolheads.cache.disk import write_by_digest
 from toolheads.cache.shard import tensors_as_parts
-from toolheads.errors import CacheError
+from toolheads.errors import BackboneMismatchError, CacheError
 
 
 def two_shards(root):
@@ -131,9 +131,39 @@ def test_verify_reads_every_byte_and_names_each_damaged_shard(tmp_path):
 def test_a_damaged_fingerprint_file_is_one_clear_error(tmp_path, content, reason):
     path = open_cache(tmp_path).folder / "fingerprint.json"
     path.write_bytes(content)
+    flip_byte(next(path.parent.glob("*.probe.safetensors")), -1)  # else it would be written anew
     with pytest.raises(CacheError, match=rf"fingerprint.json {reason}.*; delete "):
         open_cache(tmp_path)
     assert reason in verify_cache(tmp_path).damages[0].reason
+
+
+def test_a_fingerprint_file_that_cannot_be_read_is_written_anew_from_an_intact_probe(
+    tmp_path, caplog
+):
+    cache = open_cache(tmp_path)
+    cache.add(["a"], vectors(1))
+    path = cache.folder / "fingerprint.json"
+    before = path.read_bytes()
+    path.write_bytes(before[:40])
+    np.testing.assert_array_equal(open_cache(tmp_path).rows(["a"]), vectors(1))
+    assert path.read_bytes() == before
+    assert "fingerprint.json could not be read and was written anew" in caplog.text
+
+
+def test_an_intact_probe_of_other_weights_does_not_mend_a_fingerprint_file(tmp_path):
+    path = open_cache(tmp_path).folder / "fingerprint.json"
+    path.write_bytes(b"{")
+    with pytest.raises(BackboneMismatchError, match="was made with other weights"):
+        VectorCache.open(tmp_path, FINGERPRINT, np.roll(PROBE, 1, axis=1))
+    assert path.read_bytes() == b"{"
+
+
+def test_a_cache_of_a_later_format_is_never_written_over(tmp_path):
+    path = open_cache(tmp_path).folder / "fingerprint.json"
+    path.write_bytes(b'{"format": "2"}')
+    with pytest.raises(CacheError, match="has cache format '2'"):
+        open_cache(tmp_path)
+    assert path.read_bytes() == b'{"format": "2"}'
 
 
 def test_a_fingerprint_file_of_another_folder_is_refused(tmp_path):

@@ -51,6 +51,13 @@ def test_check_accepts_bad_lines_when_they_are_to_be_skipped(root, capsys):
     assert ":3: invalid JSON" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("more", [[], ["--skip-bad"]])
+def test_check_tells_faults_once_and_logs_none(root, capsys, caplog, more):
+    check(root / "odd", *more)
+    assert capsys.readouterr().out.count("invalid JSON") == 1
+    assert not caplog.records
+
+
 def test_check_prints_json(root, capsys):
     assert check(root, "--json") == 1
     good, odd = json.loads(capsys.readouterr().out)
@@ -63,7 +70,7 @@ def test_check_prints_json(root, capsys):
 def test_a_data_set_that_is_of_no_use_is_listed_too(root, capsys):
     (root / "odd" / "tools.jsonl").write_text("")
     assert check(root, "--skip-bad") == 1
-    assert "tools.jsonl:0: the file must have at least one line" in capsys.readouterr().out
+    assert "tools.jsonl: the file must have at least one line" in capsys.readouterr().out
 
 
 def test_many_faults_are_cut_short(root, capsys):

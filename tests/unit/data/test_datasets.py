@@ -82,6 +82,9 @@ def test_a_folder_without_tools_is_one_clear_error(tmp_path):
         read_dataset(tmp_path)
     with pytest.raises(DataError, match="no such folder"):
         read_datasets(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="got a file: "):
+        read_datasets(tmp_path / "file")
     with pytest.raises(DataError, match="must be a data set or hold some"):
         read_datasets(tmp_path)
     with pytest.raises(DataError, match="at least one data set"):

@@ -91,6 +91,15 @@ def test_a_bad_line_is_refused_with_its_reason(line, reason):
         parse_object(line)
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("description", "description"), ("a\nb", r"'a\\nb'"), ("\x1b[31m", r"'\\x1b")],
+)
+def test_the_field_of_a_lone_surrogate_is_named_on_one_line(name, shown):
+    with pytest.raises(LineError, match=rf"^{shown}.* must hold no lone surrogate$"):
+        parse_object(json.dumps({name: "\ud800"}).encode())
+
+
 def test_a_pair_of_escaped_surrogates_is_one_character():
     assert parse_object(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
 
@@ -105,7 +114,7 @@ def test_many_flat_brackets_are_not_deep():
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"nothing\.jsonl:0: the file does not exist"):
+    with pytest.raises(DataError, match=r"nothing\.jsonl: the file does not exist"):
         list(read_lines(tmp_path / "nothing.jsonl"))
     with pytest.raises(DataError, match="must be a file, got a folder"):
         list(read_lines(tmp_path))

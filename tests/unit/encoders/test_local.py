@@ -273,7 +273,7 @@ def test_a_failure_inside_the_runtime_is_an_encoder_error(tiny, tmp_path):
     # The tokenizer knows a word that the weights have no row for.
     folder = shutil.copytree(tiny, tmp_path / "m")
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    tokenizer["model"]["vocab"]["fog"] = 99
+    tokenizer["model"]["vocab"]["fog"] = 999
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     encoder = LocalEncoder(folder, threads=1)
     with pytest.raises(EncoderError, match=r"local encoder .* failed on 1 texts of up to 3 tokens"):

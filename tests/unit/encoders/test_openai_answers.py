@@ -22,7 +22,7 @@ REASONS = {
     "nan": "finite, got NaN or inf in 1 rows",
     "inf": "finite, got NaN or inf in 1 rows",
     "huge-float": "finite, got NaN or inf in 1 rows",
-    "zero": "zero vectors, got 1, first for text 2",
+    "zero": "zero vectors, got 1 of 3",
     "wrong-width": "width 32, got 33 for text 0",
     "one-wrong-width": "width 32, got 33 for text 2",
     "empty-vector": "width 32, got 0 for text 2",

@@ -17,9 +17,12 @@ from toolheads.identity import PROBE_TEXTS, Fingerprint
 from toolheads.texts.formats import TextSettings
 
 # Looked for, not imported: the import takes seconds, also where no test of this file runs.
-pytestmark = pytest.mark.skipif(
-    find_spec("sentence_transformers") is None, reason="needs sentence-transformers"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_spec("sentence_transformers") is None, reason="needs sentence-transformers"
+    ),
+]
 
 TEXTS = ("send a message to rain", "city", "rain to a city a city " * 5, "")
 

@@ -134,7 +134,7 @@ def _set(row, value):
         (lambda vectors: vectors[1:], "'m' in vLLM must give 3 vectors, got 2"),
         (_set(1, [0.1] * 33), r"must give vectors of one width, got \[32, 33\]"),
         (_set(1, [float("nan")] * 32), "must be finite, got NaN or inf in 1 rows, first row 1"),
-        (_set(2, [0.0] * 32), "must not give zero vectors, got 1, first row 2"),
+        (_set(2, [0.0] * 32), "must not give zero vectors, got 1 of 3"),
     ],
 )
 def test_vectors_that_cannot_be_used_are_refused(spoil, message, vllm):

@@ -50,6 +50,21 @@ def test_show_prints_what_the_heads_are_for(packaged, capsys):
     assert "training: note   A note." in out
 
 
+def test_what_a_stranger_wrote_into_a_file_cannot_move_the_cursor(tmp_path, capsys):
+    training = {"name": "a\x1b[2J", "note": "one\ntwo\x07", "seed": 1}
+    save_heads(tmp_path / "h.npz", made_heads(training=training))
+    _, out, _ = run(capsys, "show", tmp_path / "h.npz")
+    assert all(line.isprintable() for line in out.splitlines())
+    assert "training: note   one two" in out
+
+
+def test_show_cuts_long_values_and_says_where_they_are_whole(tmp_path, capsys):
+    save_heads(tmp_path / "h.npz", made_heads(training={"name": "a", "note": "word " * 100}))
+    (line,) = [x for x in run(capsys, "show", tmp_path / "h.npz")[1].splitlines() if "note" in x]
+    assert len(line) <= 150
+    assert line.endswith("(--json)")
+
+
 def test_show_as_json_is_the_whole_header(packaged, capsys):
     header = json.loads(run(capsys, "show", packaged / "small.npz", "--json")[1])
     assert header["sha256"] == load_heads("small").sha256

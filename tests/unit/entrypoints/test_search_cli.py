@@ -6,6 +6,7 @@ import pytest
 from tests.hash_encoder import HashEncoder
 from tests.made_heads import made_head, made_heads
 
+from toolheads import bootstrap, facade
 from toolheads.data import write_tools
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder
@@ -25,7 +26,8 @@ TOOLS = [
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(scorers, "make_encoder", lambda settings: HashEncoder(D))
+    for module in (scorers, facade):
+        monkeypatch.setattr(module, "make_encoder", lambda settings: HashEncoder(D))
     write_tools("tools.jsonl", TOOLS)
     embedder = Embedder(HashEncoder(D))
     head = made_head(Architecture(D, hidden=(8,)), alpha=0.01)
@@ -89,11 +91,17 @@ def test_heads_without_a_digest_need_an_explicit_word(capsys, folder):
         ((" ", "--data", "."), "text must have at least one character that is no space"),
         (("\udcff", "--data", "."), "text must be valid Unicode, got a lone surrogate"),
         (("x", "--data", ".", "-k", "0"), "k must be >= 1, got 0"),
-        (("x", "--data", "nowhere"), "nowhere"),
+        (("x", "--data", ".", "--k", "0"), "k must be >= 1, got 0"),
+        (("x", "--data", "nowhere"), "a data set must be a folder with tools.jsonl, got no such"),
+        (("x", "--tools", "nowhere"), "nowhere: the file does not exist"),
         (("x", "--tools", "h.npz"), "h.npz"),
         (("x", "--data", ".", "--heads", "nothing"), "heads must be one of the packaged ones"),
         (("x", "--data", ".", "--heads", "none.npz"), "none.npz must be a heads file"),
+        (("x", "--data", ".", "--heads", "h.npz", "--sha256", ""), "must be a sha256 of 64 hex"),
         (("x", "--data", ".", "--scorer", "bm25", "--heads", "h.npz"), "heads must be left out"),
+        (("x", "--data", ".", "--scorer", "bm25", "--url", "http://x"), "to clm and dense"),
+        (("x", "--data", ".", "--heads", "h.npz", "--instruction", "Do."), "it belongs to dense"),
+        (("x", "--data", ".", "--scorer", "dense", "--allow-unverified"), "it belongs to clm"),
     ],
 )
 def test_bad_input_is_told_without_a_traceback(capsys, argv, message):
@@ -103,8 +111,37 @@ def test_bad_input_is_told_without_a_traceback(capsys, argv, message):
     assert message in err
 
 
+def test_a_bad_line_is_named_with_file_and_line_and_can_be_left_out(capsys, folder, caplog):
+    with (folder / "tools.jsonl").open("a") as file:
+        file.write("{\n")
+    argv = ("flight", "--data", ".", "--heads", "h.npz", "--json")
+    code, _, err = run(capsys, *argv)
+    assert code == 2
+    assert "tools.jsonl:4: invalid JSON" in err
+    code, out, _ = run(capsys, *argv, "--skip-bad")
+    assert (code, json.loads(out)[0]["id"]) == (0, "1")
+    assert "left out 1 of 4 lines" in caplog.text
+
+
+def test_an_encoder_that_is_down_is_one_line(capsys, monkeypatch):
+    pytest.importorskip("httpx", reason="needs the extra [openai]")
+    monkeypatch.setattr(scorers, "make_encoder", bootstrap.make_encoder)
+    monkeypatch.setattr("toolheads.encoders.openai.Patience.pause_s", lambda self, attempt: 0.0)
+    server = ("--url", "http://127.0.0.1:9", "--model", "m")
+    code, out, err = run(capsys, "flight", "--data", ".", "--scorer", "dense", *server)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "encoder 'm' at http://127.0.0.1:9/v1/embeddings cannot be reached" in err
+
+
+def test_no_bar_is_shown_for_a_query(capsys, monkeypatch):
+    monkeypatch.setattr("toolheads.entrypoints.cli.progress._AT_ONCE_S", 0)
+    _, _, err = run(capsys, "flight", "--data", ".", "--heads", "h.npz")
+    assert err.count("3/3") == 1, "the tools"
+    assert "1/1" not in err
+
+
 def test_heads_for_another_encoder_are_refused(capsys, monkeypatch):
-    monkeypatch.setattr(scorers, "make_encoder", lambda settings: HashEncoder(D, weights="new"))
+    monkeypatch.setattr(facade, "make_encoder", lambda settings: HashEncoder(D, weights="new"))
     code, _, err = run(capsys, "x", "--data", ".", "--heads", "h.npz")
     assert code == 2
     assert "was made with other weights: its probe vectors must have a cosine" in err

@@ -145,6 +145,11 @@ def test_a_file_that_is_no_json_is_refused_in_one_line(tmp_path, content):
     assert "\n" not in str(e.value)
 
 
+def test_a_missing_report_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"nothing.json must be a report, got what cannot be read"):
+        read_report(tmp_path / "nothing.json")
+
+
 @pytest.mark.parametrize("content", [b"[]", b"5", b"null", b'"text"', b"{}"])
 def test_another_json_file_is_refused(tmp_path, content):
     (tmp_path / "report.json").write_bytes(content)

@@ -164,6 +164,13 @@ def test_a_digest_given_as_an_argument_is_enough_and_counts_more_than_the_sideca
         load_heads(tmp_path / "h.npz", sha256="abc")
 
 
+def test_an_empty_digest_as_an_argument_is_not_taken_for_none(tmp_path):
+    """`--sha256 "$DIGEST"` with the variable not set must not fall back to the sidecar."""
+    save_heads(tmp_path / "h.npz", FULL)
+    with pytest.raises(DigestError, match=r"the given sha256 must be a sha256 .*, got ''"):
+        load_heads(tmp_path / "h.npz", sha256="")
+
+
 @pytest.mark.parametrize(
     ("file", "message"),
     [
@@ -192,7 +199,10 @@ def test_a_digest_given_as_an_argument_is_enough_and_counts_more_than_the_sideca
         (changed(**{"state__in.bias": None}), ".*it lacks 'state/in.bias' and has too much: noth"),
         (changed(**{"state__in.bias": np.zeros(5, np.float32)}), r".*must have shape \(6\), got"),
         (changed(**{"state__in.bias": np.zeros(6, np.uint8)}), r".*must have dtype <f2 or <f4"),
-        (changed(**{"state__in.bias": np.full(6, np.nan, np.float32)}), ".*in.bias must be finite"),
+        (
+            changed(**{"state__in.bias": np.full(6, np.nan, np.float32)}),
+            ".*in the state head in.bias",
+        ),
         (changed(**{"state__in.bias": np.full(6, np.inf, np.float16)}), ".*in.bias must be finite"),
         (changed(probe=np.zeros((4, 7), np.float32)), r".*'probe' must have shape \(any, 8\)"),
         (changed(probe=np.zeros((4, 8), np.float16)), ".*'probe' must have dtype <f4"),

@@ -143,7 +143,7 @@ def test_heads_that_are_the_identity_rank_as_the_frozen_vectors():
         (Embedder(HashEncoder(D), TextSettings(instruction="Do.")), "got instruction '' != 'Do.'"),
         (
             Embedder(HashEncoder(D, weights="two")),
-            "heads 'mine' was made with other weights: its probe",
+            "heads file 'mine' was made with other weights: its probe",
         ),
     ],
     ids=["model", "width", "texts", "weights behind the same name"],

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from toolheads.arrays import Floats, as_rows, normalized
-from toolheads.errors import EncoderError, ShapeError
+from toolheads.arrays import Floats
+from toolheads.encoders.outputs import unit_rows
+from toolheads.errors import EncoderError
 
 _SHOWN = 500
 """Characters of a server's message that an error shows."""
@@ -119,13 +120,4 @@ def _rows(vectors: list[Floats], width: int | None) -> Floats:
         if vector.size != want:
             msg = f"must answer vectors of width {want}, got {vector.size} for text {row}"
             raise EncoderError(msg)
-    try:
-        rows = as_rows(np.stack(vectors), width=want, name="vectors")
-    except ShapeError as e:
-        msg = f"gave an answer that cannot be used: {e}"
-        raise EncoderError(msg) from e
-    zero = np.flatnonzero(~rows.any(axis=1))
-    if zero.size:
-        msg = f"must not answer zero vectors, got {zero.size}, first for text {zero[0]}"
-        raise EncoderError(msg)
-    return normalized(rows)
+    return unit_rows(np.stack(vectors), count=len(vectors), width=want, encoder="")

@@ -7,10 +7,11 @@ Commands of other installed packages (`toolheads train`) come in through the ent
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points, version
 
@@ -27,19 +28,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 the answer is no (a verification failed), 2 bad input.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that is no text, or a character that the terminal's encoding lacks, is shown
+        # escaped: it must not end a command whose work is done.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(words)
+    except SystemExit:  # argparse: --help, or words it cannot read
+        _flush()
+        raise
+    return _flush() or code
+
+
+def _run(words: list[str]) -> int:
     plugins = {e.name: e for e in entry_points(group="toolheads.commands")}
     try:
         if words and words[0] in plugins:
             plugin: Callable[[Sequence[str]], int] = plugins[words[0]].load()
             return plugin(words[1:])
         args = _parser(plugins).parse_args(words)
-        level = logging.INFO if args.verbose else logging.WARNING
-        logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+        _log_to_stderr(verbose=args.verbose)
         run: Callable[[argparse.Namespace], int] = args.run
         return run(args)
+    except BrokenPipeError:  # more was to be printed than fits the pipe; `_flush` sees it again
+        return 0
     except (ToolheadsError, OSError) as e:
-        if isinstance(e, BrokenPipeError):
-            return _closed_pipe()
         print(f"toolheads: {e}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -47,7 +60,35 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser(plugins: Sequence[str] | dict[str, object]) -> argparse.ArgumentParser:
+def _flush() -> int:
+    """Print what waits to be printed, here where a failure can be told; 2 if it failed.
+
+    A reader that went away (`toolheads … | head`) is no failure.
+    """
+    if sys.stdout is None:
+        return 0
+    try:
+        sys.stdout.flush()
+    except OSError as e:
+        # What is left in the buffer would be tried again as Python ends, with a complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(e, BrokenPipeError):
+            return 0
+        print(f"toolheads: the output must be writable, got: {e.strerror}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _log_to_stderr(*, verbose: bool) -> None:
+    """Warnings of this package and others go to stderr; with `verbose` what is done, too."""
+    level = logging.INFO if verbose else logging.WARNING
+    handler = logging.StreamHandler()
+    handler.setLevel(level)  # some libraries give their own logger a lower one
+    name = "%(name)s" if verbose else "toolheads"
+    logging.basicConfig(level=level, format=f"{name}: %(message)s", handlers=[handler])
+
+
+def _parser(plugins: Iterable[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="toolheads",
         description="Pick, out of thousands of tools, the few that a request needs.",
@@ -59,9 +100,3 @@ def _parser(plugins: Sequence[str] | dict[str, object]) -> argparse.ArgumentPars
     for group in _GROUPS:
         import_module(f"toolheads.entrypoints.cli.{group}").register(subparsers)
     return parser
-
-
-def _closed_pipe() -> int:
-    """The reader went away (`toolheads … | head`): no error, and nothing more to say."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0

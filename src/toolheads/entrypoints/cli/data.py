@@ -11,6 +11,7 @@ from typing import Any
 from toolheads.data.datasets import Dataset, dataset_folders, read_dataset
 from toolheads.data.records import SPLITS
 from toolheads.errors import DataError, Fault
+from toolheads.sample import dataset_path
 
 _SHOWN = DataError.shown
 
@@ -28,7 +29,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             "cannot be used even without the lines at fault."
         ),
     )
-    check.add_argument("path", type=Path, help="a data set, or a folder of data sets")
+    check.add_argument("path", type=dataset_path, help="a data set, or a folder of data sets")
     check.add_argument(
         "--skip-bad", action="store_true", help="count a data set with bad lines as usable"
     )
@@ -91,6 +92,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         print("  ".join([name.ljust(widths[0]), *cells]))
     for row in rows:
         for fault in row["faults"][:_SHOWN]:
-            print(f"{fault['file']}:{fault['line']}: {fault['reason']}")
+            print(Fault(fault["file"], fault["line"], fault["reason"]))
         if len(row["faults"]) > _SHOWN:
             print(f"and {len(row['faults']) - _SHOWN} more in {row['dataset']}")

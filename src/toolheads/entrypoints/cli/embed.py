@@ -23,8 +23,9 @@ from toolheads.entrypoints.cli.options import (
     encoder_settings,
     text_settings,
 )
+from toolheads.entrypoints.cli.printing import counted
 from toolheads.entrypoints.cli.progress import ProgressBar
-from toolheads.errors import ConfigError, Fault
+from toolheads.errors import ConfigError
 from toolheads.texts import TOOL_VIEWS, TextSettings, query_view_texts, tool_view_texts
 
 
@@ -67,7 +68,7 @@ def register(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Embed, and print what it took."""
     texts = text_settings(args)
-    datasets = read_datasets(args.data, skip_bad=args.skip_bad, on_faults=_report_faults)
+    datasets = read_datasets(args.data, skip_bad=args.skip_bad)
     todo = list(_texts(datasets, args, texts))
     encoder = make_encoder(encoder_settings(args))
     try:
@@ -109,11 +110,6 @@ def _names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _report_faults(faults: Sequence[Fault]) -> None:
-    for fault in faults:
-        print(f"toolheads: left out: {fault}", file=sys.stderr)
-
-
 def _interrupted(embedder: Embedder, texts: Sequence[str]) -> int:
     unique = list(dict.fromkeys(texts))
     cache = embedder.cache
@@ -145,7 +141,8 @@ def _print_summary(
         print(json.dumps(summary, indent=2, ensure_ascii=False))
         return
     print(
-        f"{counts.texts:,} texts of {len(names)} data sets, {counts.unique:,} unique: "
+        f"{counted(counts.texts, 'text')} of {counted(len(names), 'data set')}, "
+        f"{counts.unique:,} unique: "
         f"{counts.reused:,} reused, {counts.embedded:,} embedded in {counts.seconds:.1f} s"
         + (f" ({speed:,.0f} texts/s)" if speed else "")
     )

@@ -15,6 +15,7 @@ from toolheads.data import Dataset, read_datasets
 from toolheads.data.records import SPLITS
 from toolheads.domain import Hit, Query
 from toolheads.entrypoints.cli.options import add_data_option
+from toolheads.entrypoints.cli.printing import counted
 from toolheads.entrypoints.cli.progress import ProgressBar
 from toolheads.entrypoints.cli.scorers import NamedScorer, add_scorer_options, named_scorer
 from toolheads.errors import ConfigError
@@ -35,7 +36,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--split", default="test", choices=SPLITS, help="default: test")
     parser.add_argument("--limit", type=int, metavar="N", help="queries of each data set")
     parser.add_argument("--seed", type=int, default=0, help="of the limit and the intervals")
-    parser.add_argument("-k", type=int, default=100, help="hits of each query (default: 100)")
+    parser.add_argument(
+        "-k", "--k", type=int, default=100, help="hits of each query (default: 100)"
+    )
     parser.add_argument(
         "--cutoffs",
         type=_numbers,
@@ -83,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
     report = make_report(named.record, settings, reports)
     if args.json is not None:
         write_report(args.json, report)
-    _tell(f"{len(datasets)} data sets in {time.monotonic() - started:.1f} s")
+    _tell(f"{counted(len(datasets), 'data set')} in {time.monotonic() - started:.1f} s")
     print(report_table(report, args.metrics or ()))
     return 0
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
+from toolheads.entrypoints.cli.options import add_trust_options, loaded_heads
+from toolheads.entrypoints.cli.printing import printable
 from toolheads.errors import ConfigError, ToolheadsError
-from toolheads.heads import Heads, load_heads, packaged_heads
+from toolheads.heads import packaged_heads
 from toolheads.heads.convert import convert_heads
 from toolheads.heads.digests import find_heads
 from toolheads.heads.download import download_heads, name_in
 from toolheads.heads.files import header_json
+
+_LONGEST = 120
+"""Characters of one training value that `show` prints; the whole header is one `--json` away."""
 
 
 def register(subparsers: Any) -> None:
@@ -54,21 +60,6 @@ def register(subparsers: Any) -> None:
     export.set_defaults(run=_export)
 
 
-def add_trust_options(parser: argparse.ArgumentParser) -> None:
-    """Add `--sha256` and `--allow-unverified`, for commands that load a heads file."""
-    parser.add_argument("--sha256", metavar="HEX", help="digest the heads file must have")
-    parser.add_argument(
-        "--allow-unverified",
-        action="store_true",
-        help="load a heads file of which no digest is known",
-    )
-
-
-def loaded_heads(name_or_path: str, args: argparse.Namespace) -> Heads:
-    """Load heads with the options of `add_trust_options`."""
-    return load_heads(name_or_path, sha256=args.sha256, allow_unverified=args.allow_unverified)
-
-
 def _list(args: argparse.Namespace) -> int:
     entries = packaged_heads()
     if args.json:
@@ -79,7 +70,7 @@ def _list(args: argparse.Namespace) -> int:
         print(json.dumps(fields, indent=2))
         return 0
     for e in entries:
-        print(f"{e.name:<24} {e.sha256[:12]}  {e.description}")
+        print(printable(f"{e.name:<24} {e.sha256[:12]}  {e.description}"))
     if not entries:
         print("no heads are packaged with this installation", file=sys.stderr)
     return 0
@@ -112,9 +103,10 @@ def _show(args: argparse.Namespace) -> int:
     }
     for name, value in header["training"].items():
         if name != "name":
-            rows[f"training: {name}"] = value if isinstance(value, str) else json.dumps(value)
+            said = value if isinstance(value, str) else json.dumps(value)
+            rows[f"training: {name}"] = textwrap.shorten(said, _LONGEST, placeholder=" … (--json)")
     for name, value in rows.items():
-        print(f"{name:<16} {value}")
+        print(printable(f"{name:<16} {value}"))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from toolheads.bootstrap import (
     ENCODER_KINDS,
@@ -13,6 +14,7 @@ from toolheads.bootstrap import (
     EncoderSettings,
     resolve_settings,
 )
+from toolheads.heads import Heads, load_heads
 from toolheads.sample import dataset_path
 from toolheads.texts.formats import (
     DEFAULT_BUDGET,
@@ -20,6 +22,27 @@ from toolheads.texts.formats import (
     DEFAULT_TOOL_FORMAT,
     TextSettings,
 )
+
+_ENCODER_FIELDS = {
+    "encoder": "kind",
+    "model": "model",
+    "model_name": "name",
+    "url": "url",
+    "revision": "revision",
+    "truncation": "truncation",
+    "dimensions": "dimensions",
+    "batch_tokens": "batch_tokens",
+    "threads": "threads",
+    "concurrency": "concurrency",
+    "timeout": "timeout_s",
+    "compute_dtype": "compute_dtype",
+}
+"""Option → field of `EncoderSettings`."""
+
+ENCODER_OPTIONS = tuple(_ENCODER_FIELDS)
+TEXT_OPTIONS = ("tool_format", "query_format", "instruction", "budget")
+TRUST_OPTIONS = ("sha256", "allow_unverified")
+"""Names in the parsed arguments; None or False where the option was not given."""
 
 DEFAULT_CACHE = Path(".cache/toolheads")
 """Where vectors are kept unless `--cache` says otherwise."""
@@ -72,34 +95,25 @@ def encoder_settings(args: argparse.Namespace) -> EncoderSettings:
     Raises:
         ConfigError: If a setting breaks its rule or does not belong to the encoder.
     """
-    return resolve_settings(
-        args.encoder,
-        model=args.model,
-        name=args.model_name,
-        url=args.url,
-        revision=args.revision,
-        truncation=args.truncation,
-        dimensions=args.dimensions,
-        batch_tokens=args.batch_tokens,
-        threads=args.threads,
-        concurrency=args.concurrency,
-        timeout_s=args.timeout,
-        compute_dtype=args.compute_dtype,
-    )
+    return resolve_settings(**encoder_arguments(args))
+
+
+def encoder_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """What `add_encoder_options` parsed, under the names of the settings; None if not given."""
+    return {field: getattr(args, option) for option, field in _ENCODER_FIELDS.items()}
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Add the text formats; `text_settings` reads them."""
     group = parser.add_argument_group("texts")
-    group.add_argument("--tool-format", default=DEFAULT_TOOL_FORMAT, metavar="NAME")
-    group.add_argument("--query-format", default=DEFAULT_QUERY_FORMAT, metavar="NAME")
-    group.add_argument(
-        "--instruction", default="", metavar="SENTENCE", help="task sentence put before a query"
-    )
+    for side, name in (("tool", DEFAULT_TOOL_FORMAT), ("query", DEFAULT_QUERY_FORMAT)):
+        group.add_argument(
+            f"--{side}-format", metavar="NAME", help=f"how a {side} is written (default: {name})"
+        )
+    group.add_argument("--instruction", metavar="SENTENCE", help="task sentence put before a query")
     group.add_argument(
         "--budget",
         type=int,
-        default=DEFAULT_BUDGET,
         metavar="N",
         help=f"most characters of a tool's text (default: {DEFAULT_BUDGET})",
     )
@@ -111,12 +125,23 @@ def text_settings(args: argparse.Namespace) -> TextSettings:
     Raises:
         ConfigError: If a format is not known or the budget is below 1.
     """
-    return TextSettings(
-        tool_format=args.tool_format,
-        query_format=args.query_format,
-        instruction=args.instruction,
-        budget=args.budget,
+    given = {name: getattr(args, name) for name in TEXT_OPTIONS}
+    return TextSettings(**{name: value for name, value in given.items() if value is not None})
+
+
+def add_trust_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--sha256` and `--allow-unverified`, for commands that load a heads file."""
+    parser.add_argument("--sha256", metavar="HEX", help="digest the heads file must have")
+    parser.add_argument(
+        "--allow-unverified",
+        action="store_true",
+        help="load a heads file of which no digest is known",
     )
+
+
+def loaded_heads(name_or_path: str, args: argparse.Namespace) -> Heads:
+    """Load heads with the options of `add_trust_options`."""
+    return load_heads(name_or_path, sha256=args.sha256, allow_unverified=args.allow_unverified)
 
 
 def add_cache_option(parser: argparse.ArgumentParser) -> None:

@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from toolheads.bootstrap import make_encoder
 from toolheads.cutoff import CutoffSettings
 from toolheads.embedder import Embedder, Progress
-from toolheads.entrypoints.cli.heads import add_trust_options, loaded_heads
 from toolheads.entrypoints.cli.options import (
+    ENCODER_OPTIONS,
+    TEXT_OPTIONS,
+    TRUST_OPTIONS,
     add_cache_option,
     add_encoder_options,
     add_text_options,
+    add_trust_options,
+    encoder_arguments,
     encoder_settings,
+    loaded_heads,
     text_settings,
 )
 from toolheads.errors import ConfigError
 from toolheads.evaluation.report import ScorerRecord
-from toolheads.facade import DEFAULT_HEADS, SCORERS
+from toolheads.facade import DEFAULT_HEADS, SCORERS, encoder_for, load_scorer
 from toolheads.heads import Views
 from toolheads.ports import Encoder, Scorer
 from toolheads.scorers.bm25 import BM25Scorer
-from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
 
 
@@ -86,16 +90,13 @@ def named_scorer(args: argparse.Namespace, *, progress: Progress | None = None) 
         )
         return NamedScorer(dense, record, dense.cutoff, encoder)
     heads = loaded_heads(args.heads or DEFAULT_HEADS, args)
-    if args.truncation is None:  # heads say how long a text they were trained with
-        args.truncation = heads.fingerprint.encoder.truncation or None
-    encoder = make_encoder(encoder_settings(args))
-    embedder = Embedder(encoder, heads.texts, args.cache, progress=progress)
-    clm = CLMScorer(heads, embedder)
+    encoder = encoder_for(heads, **encoder_arguments(args))
+    clm = load_scorer(heads, encoder, cache=args.cache, progress=progress)
     record = ScorerRecord(
         "clm",
         heads=heads.name,
         heads_sha256=heads.sha256 or None,
-        fingerprint=embedder.fingerprint,
+        fingerprint=heads.fingerprint,
         parameters={"views": heads.header.views.to_json()},
     )
     return NamedScorer(clm, record, clm.cutoff, encoder)
@@ -107,16 +108,20 @@ def _views(args: argparse.Namespace) -> dict[str, dict[str, float] | None]:
 
 def _refuse_foreign_options(args: argparse.Namespace) -> None:
     """An option that would be ignored is an error: the report could not be what was meant."""
-    given = {
-        "heads": ("clm", args.heads is not None),
-        "sha256": ("clm", args.sha256 is not None),
-        "tool-views": ("dense", args.tool_views is not None),
-        "query-views": ("dense", args.query_views is not None),
+    owners = {
+        ("clm",): ("heads", *TRUST_OPTIONS),
+        ("dense",): ("tool_views", "query_views", *TEXT_OPTIONS),
+        ("clm", "dense"): ENCODER_OPTIONS,
     }
-    for name, (kind, is_given) in given.items():
-        if is_given and args.scorer != kind:
-            msg = f"{name} must be left out for scorer {args.scorer}; it belongs to {kind}"
-            raise ConfigError(msg)
+    for kinds, options in owners.items():
+        for option in options:
+            is_given = getattr(args, option) not in (None, False)
+            if is_given and args.scorer not in kinds:
+                msg = (
+                    f"{option.replace('_', '-')} must be left out for scorer {args.scorer}; "
+                    f"it belongs to {' and '.join(kinds)}"
+                )
+                raise ConfigError(msg)
 
 
 def _weights(text: str) -> dict[str, float]:

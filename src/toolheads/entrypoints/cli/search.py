@@ -1,4 +1,4 @@
-"""`toolheads search`: the tools for one request, on the terminal."""
+"""`toolheads search`: the tools for one query, on the terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from toolheads.data import read_tools
-from toolheads.data.datasets import TOOLS_FILE
+from toolheads.data.datasets import tools_file
 from toolheads.domain import Hit, Query
+from toolheads.entrypoints.cli.printing import printable
 from toolheads.entrypoints.cli.progress import ProgressBar
 from toolheads.entrypoints.cli.scorers import add_scorer_options, named_scorer
 from toolheads.errors import ConfigError
 from toolheads.ports import Scorer
+from toolheads.sample import dataset_path
 from toolheads.scorers.vectors import VectorScorer, check_text
 
 _DEFAULT_K = 10
@@ -24,16 +26,19 @@ _COLUMNS = 100
 
 def register(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("search", help="find the tools that a request needs")
-    parser.add_argument("text", help="the request, as a person types it")
+    parser = subparsers.add_parser("search", help="find the tools that a query needs")
+    parser.add_argument("text", help="the query, as a person types it")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--tools", type=Path, metavar="FILE", help="a tools file")
-    where.add_argument("--data", type=Path, metavar="DIR", help="a folder with tools.jsonl")
+    where.add_argument(
+        "--data", type=dataset_path, metavar="DIR", help="a folder with tools.jsonl, or `sample`"
+    )
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out lines that cannot be read"
     )
     parser.add_argument(
         "-k",
+        "--k",
         type=int,
         metavar="N",
         help=f"how many hits (default: what the cut-off keeps; bm25: {_DEFAULT_K})",
@@ -48,13 +53,13 @@ def _search(args: argparse.Namespace) -> int:
     if args.k is not None and args.k < 1:
         msg = f"k must be >= 1, got {args.k}"
         raise ConfigError(msg)
-    tools = read_tools(args.tools or args.data / TOOLS_FILE, skip_bad=args.skip_bad)
+    tools = read_tools(args.tools or tools_file(args.data), skip_bad=args.skip_bad)
     with ProgressBar() if args.scorer != "bm25" else nullcontext() as progress:
         named = named_scorer(args, progress=progress)
         with closing(named.encoder) if named.encoder else nullcontext():
             named.scorer.index(tools)
             if progress:
-                progress.close()
+                progress.close()  # a single query needs no bar
             hits = _hits(named.scorer, args.text, args.k)
     if args.json:
         print(json.dumps([_fields(hit) for hit in hits], indent=2))
@@ -84,8 +89,7 @@ def _fields(hit: Hit) -> dict[str, object]:
 
 
 def _line(hit: Hit) -> str:
-    """Score, tool and the start of its description; control characters do not reach a terminal."""
+    """Score, tool and the start of its description."""
     name = f"{hit.tool.server}/{hit.tool.name}" if hit.tool.server else hit.tool.name
     line = f"{hit.score:7.3f}  {name}  {hit.tool.description}"
-    shown = "".join(c if c.isprintable() else " " for c in line)
-    return shown if len(shown) <= _COLUMNS else shown[: _COLUMNS - 1] + "…"
+    return printable(line, columns=_COLUMNS)

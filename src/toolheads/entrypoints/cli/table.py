@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from toolheads.data.jsonl import write_lines
-from toolheads.errors import ConfigError
+from toolheads.durable import write_whole
+from toolheads.errors import ConfigError, DataError
 from toolheads.evaluation.report_file import read_report
 from toolheads.evaluation.table import put_between_markers, results_table, summary_table
 
@@ -57,8 +57,16 @@ def _run(args: argparse.Namespace) -> int:
     if args.into is None:
         print(block)
         return 0
-    document = args.into.read_bytes().decode()
+    document = _document(args.into)
     text = put_between_markers(document, args.marker, block)
     if text != document:
-        write_lines(args.into, [text.removesuffix("\n").encode()])
+        write_whole(args.into, text.encode())
     return 0
+
+
+def _document(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as e:
+        msg = f"{path} must be UTF-8, got byte {e.object[e.start]:#04x} at {e.start}"
+        raise DataError(msg) from e
