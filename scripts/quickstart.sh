@@ -29,7 +29,7 @@ toolheads compare "$OUT/frozen.json" "$OUT/heads.json" --paired
 toolheads compare "$OUT/bm25.json" "$OUT/heads.json" --paired
 
 say "6/6 search"
-toolheads search "move my appointment to next tuesday and tell the team" \
+toolheads search "turn the heating in greenhouse 3 down a bit tonight" \
   --data sample --cache "$CACHE" --heads "$HEADS"
 
 say "look at"
