@@ -88,7 +88,14 @@ class TrainCommand(LightningCLI):
             trainer_class=Trainer,
             trainer_defaults={"log_every_n_steps": 1, "num_sanity_val_steps": 0},
             seed_everything_default=0,
-            parser_kwargs={"exit_on_error": False, "prog": "toolheads train"},
+            parser_kwargs={
+                "exit_on_error": False,
+                "prog": "toolheads train",
+                "description": (
+                    "Train heads on cached vectors: fit, or validate a checkpoint. A checkpoint "
+                    "becomes a heads file by `toolheads train export --help`."
+                ),
+            },
             args=words,
             auto_configure_optimizers=False,
             load_from_checkpoint_support=False,
