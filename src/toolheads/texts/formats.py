@@ -52,7 +52,7 @@ def format_query(text: str, settings: TextSettings) -> str:
 def _tool_v1(tool: Tool, budget: int) -> str:
     """`server name: description`, then `Parameters: a: what a is; b: …` from the schema.
 
-    Server and name are spelled as words: on the training queries of four public data sets this
+    Server and name are spelled as words: on the training queries of six public data sets this
     was better than the raw identifiers, see docs/log.md.
     """
     name = " ".join(identifier_words(part) for part in (tool.server, tool.name) if part)
