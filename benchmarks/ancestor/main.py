@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from typing import Any
 from benchmarks.ancestor.plan import FULL, QUICK, Size, data_folders
 from benchmarks.ancestor.processes import Measured, ProcessFailedError, run
 from benchmarks.ancestor.table import OWN, SAME, Result, render
+
+from toolheads.evaluation.report import machine_kind
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "ancestor.yaml"
@@ -321,20 +322,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _machine() -> dict[str, Any]:
-    """Kind of machine; never its name."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-        named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        model = next(iter(named), model)
-    return {
-        "cpu": model,
-        "cpus": os.cpu_count() or 0,
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "load_1_min": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-    }
+    """Kind of machine, and how busy it was; never its name."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {**machine_kind(), "load_1_min": load}
 
 
 def _tell(line: str) -> None:
