@@ -73,7 +73,7 @@ def _row(name: str, options: tuple[str, ...], args: argparse.Namespace) -> str:
     gains: dict[str, float] = {}
     start = time.monotonic()
     for number, fold in enumerate(FOLDS):
-        run = f"{re.sub(r'[^a-z0-9]+', '-', name.lower())}-{number}"
+        run = f"{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')}-{number}"
         command = [
             *(sys.executable, "-m", "toolheads.entrypoints.cli", "train", "fit"),
             *("--config", str(CONFIG), "--name", run, "--runs", str(args.work)),
