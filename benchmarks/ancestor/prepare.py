@@ -27,9 +27,9 @@ from toolheads.embedder import Embedder
 from toolheads.heads import Heads, load_heads, save_heads
 from toolheads.identity import PROBE_TEXTS, EncoderIdentity, Fingerprint
 from toolheads.texts import format_tool, query_view_texts, tool_view_texts
-from toolheads_train.corpus import TrainingCorpus
-from toolheads_train.folders import load_folders
-from toolheads_train.validation import ValidationSet
+from toolheads_train.data.corpus import TrainingCorpus
+from toolheads_train.data.folders import load_folders
+from toolheads_train.loop.validation import ValidationSet
 
 HARMLESS = "hello"
 """What toolheads asks a server first, to learn the width of its vectors."""

@@ -9,10 +9,10 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 
 from toolheads.bootstrap import EncoderSettings
 from toolheads.texts import TextSettings
-from toolheads_train.data import FolderData
-from toolheads_train.module import HeadsModule
-from toolheads_train.sampling import SamplingSettings
-from toolheads_train.selection import ValidationSettings
+from toolheads_train.data.modules import FolderData
+from toolheads_train.data.sampling import SamplingSettings
+from toolheads_train.data.selection import ValidationSettings
+from toolheads_train.loop.module import HeadsModule
 from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings
 
 

@@ -56,9 +56,9 @@ def _speed(args: argparse.Namespace) -> dict[str, Any]:
     import lightning.pytorch as pl
     from benchmarks.ancestor.recipe import heads_module
 
-    from toolheads_train.corpus import Source, build_corpus
-    from toolheads_train.data import TensorData
-    from toolheads_train.sampling import SamplingSettings
+    from toolheads_train.data.corpus import Source, build_corpus
+    from toolheads_train.data.modules import TensorData
+    from toolheads_train.data.sampling import SamplingSettings
 
     class Clock(pl.Callback):
         def __init__(self) -> None:

@@ -11,7 +11,7 @@ import warnings
 import torch
 from tests.train.synthetic import pairs, toy_data, toy_module, trainer
 
-from toolheads_train.corpus import build_corpus
+from toolheads_train.data.corpus import build_corpus
 
 
 def run(devices: int, out: str) -> None:

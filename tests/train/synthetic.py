@@ -10,14 +10,14 @@ import torch
 
 from toolheads.arrays import normalized
 from toolheads.evaluation.ranked import Relevant
-from toolheads_train.callbacks import StartingHeadsCompete, best_checkpoint, last_checkpoint
-from toolheads_train.corpus import Source, TrainingCorpus, build_corpus
-from toolheads_train.data import TensorData
-from toolheads_train.metrics_file import MetricsFile
-from toolheads_train.module import HeadsModule
-from toolheads_train.sampling import SamplingSettings
+from toolheads_train.data.corpus import Source, TrainingCorpus, build_corpus
+from toolheads_train.data.modules import TensorData
+from toolheads_train.data.sampling import SamplingSettings
+from toolheads_train.data.validation_set import ValidationSet
+from toolheads_train.loop.callbacks import StartingHeadsCompete, best_checkpoint, last_checkpoint
+from toolheads_train.loop.metrics_file import MetricsFile
+from toolheads_train.loop.module import HeadsModule
 from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings
-from toolheads_train.validation import ValidationSet
 
 WIDTH = 16
 

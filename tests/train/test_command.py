@@ -19,9 +19,9 @@ pytest.importorskip("lightning")
 from tests.hash_encoder import HashEncoder  # noqa: E402
 from tests.train.synthetic import HARMLESS  # noqa: E402
 
-from toolheads_train import folders  # noqa: E402
 from toolheads_train.cli import main  # noqa: E402
-from toolheads_train.module import HeadsModule  # noqa: E402
+from toolheads_train.data import folders  # noqa: E402
+from toolheads_train.loop.module import HeadsModule  # noqa: E402
 
 pytestmark = [pytest.mark.train, *(pytest.mark.filterwarnings(w) for w in HARMLESS)]
 

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for module in _NEEDED:
             import_extra(module, user="toolheads train", extra="train")
         if words[:1] == ["export"]:
-            from toolheads_train.export import main as export
+            from toolheads_train.outcome.export import main as export
 
             return export(words[1:])
         from toolheads_train.command import run

@@ -21,12 +21,12 @@ from lightning.pytorch.loggers import Logger, WandbLogger
 
 from toolheads.errors import ConfigError, import_extra
 from toolheads.heads.files import WeightDtype
-from toolheads_train.calibration import CalibrationSettings
-from toolheads_train.callbacks import StartingHeadsCompete, best_checkpoint, last_checkpoint
-from toolheads_train.data import FolderData
-from toolheads_train.metrics_file import MetricsFile
-from toolheads_train.module import MONITOR, HeadsModule, check_precision
-from toolheads_train.run_folder import RunFolder, written_by_run
+from toolheads_train.data.modules import FolderData
+from toolheads_train.loop.callbacks import StartingHeadsCompete, best_checkpoint, last_checkpoint
+from toolheads_train.loop.metrics_file import MetricsFile
+from toolheads_train.loop.module import MONITOR, HeadsModule, check_precision
+from toolheads_train.outcome.calibration import CalibrationSettings
+from toolheads_train.outcome.run_folder import RunFolder, written_by_run
 
 CHECKPOINTS = "checkpoints"
 """Folder of best.ckpt and last.ckpt in a run folder."""

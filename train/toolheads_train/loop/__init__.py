@@ -1,0 +1,1 @@
+"""The Trainer: chunks of optimiser steps, validation, checkpoints, metrics."""

@@ -1,0 +1,380 @@
+"""Lightning wiring: one `training_step` is a chunk of optimiser steps, run without a host sync.
+
+Heads, losses and batches are plain torch (see `model`, `objective`, `sampling`); here they meet the
+Trainer: precision, devices, logging, checkpoints.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+
+from toolheads.errors import ConfigError
+from toolheads.heads.architecture import Architecture
+from toolheads_train.data.corpus import TrainingCorpus
+from toolheads_train.data.sampling import Batch, BatchSampler
+from toolheads_train.data.validation_set import ValidationSet
+from toolheads_train.errors import NotFiniteError
+from toolheads_train.loop.validation import DEFAULT_METRICS, validate
+from toolheads_train.model.heads import TwoHeads
+from toolheads_train.objectives.in_batch import InBatch
+from toolheads_train.objectives.objective import Gather, Losses, Objective, OneDevice
+from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings
+
+CHECKPOINT_KEY = "toolheads"
+"""Key in a checkpoint of what is not a weight: architecture, settings, sampler."""
+
+MONITOR = "val/ndcg@10"
+"""Metric that chooses the checkpoint: the unweighted mean over the validation sets."""
+
+_HEAD, _LOSS, _OPTIMIZER = HeadSettings(), LossSettings(), OptimizerSettings()
+
+
+class HeadsModule(pl.LightningModule):
+    """Trains a `TwoHeads` on a `TrainingCorpus`."""
+
+    heads: TwoHeads
+
+    def __init__(
+        self,
+        head: HeadSettings = _HEAD,
+        loss: LossSettings = _LOSS,
+        optimizer: OptimizerSettings = _OPTIMIZER,
+        store_dtype: str = "float32",
+    ) -> None:
+        """Take settings; the heads are built when the width of the embeddings is known.
+
+        Args:
+            head: Shape of both heads.
+            loss: Positives, negatives, temperature.
+            optimizer: AdamW and its schedule.
+            store_dtype: Precision of the embeddings on the device: float32, bfloat16 or float16.
+
+        Raises:
+            ConfigError: If the precision is none of these.
+        """
+        super().__init__()
+        self.automatic_optimization = False
+        self.head, self.loss, self.optimizer = head, loss, optimizer
+        dtypes = {t: getattr(torch, t) for t in ("float32", "bfloat16", "float16")}
+        if store_dtype not in dtypes:
+            msg = f"model.store_dtype must be one of {', '.join(dtypes)}, got {store_dtype!r}"
+            raise ConfigError(msg)
+        self._store_dtype = dtypes[store_dtype]
+        self._sampler_state: dict[str, Any] | None = None
+        self._objective: Objective | None = None
+        self._sets: list[ValidationSet] = []
+
+    # -- before the first step ------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Build the heads: identity at the start, the same for the same seed."""
+        check_precision(self.trainer)
+        if hasattr(self, "heads"):
+            return
+        # The seed counts, not what was drawn since: reading data may draw numbers too.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch.initial_seed())
+            self.heads = build_heads(self.head.architecture(self._data.width), self.head, self.loss)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """One fused AdamW over everything that is trained."""
+        settings = self.optimizer
+        return torch.optim.AdamW(
+            [p for p in self.parameters() if p.requires_grad],
+            lr=settings.lr,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+
+    def on_fit_start(self) -> None:
+        """Put the corpus on the device, once, and continue the sampler of a checkpoint."""
+        self._corpus: TrainingCorpus = self._data.corpus.to(self.device, self._store_dtype)
+        self._view_weights = torch.tensor(self._data.view_weights, device=self.device)
+        self._objective = self.objective(self._view_weights)
+        self._sampler: BatchSampler = self._data.sampler(self._corpus)
+        if self._sampler_state is not None:
+            self._sampler.load_state_dict(self._sampler_state)
+        self._gather: Gather = OneDevice() if self.trainer.world_size == 1 else _AllDevices(self)
+        size = self._data.sampling.batch_size
+        if size % self.trainer.world_size:
+            msg = (
+                "data.sampling.batch_size must be a multiple of the number of devices "
+                f"({self.trainer.world_size}), got {size}"
+            )
+            raise ConfigError(msg)
+        self._record = _Record(size, self.device)
+        self._total_steps = self._planned_steps()
+
+    def objective(self, view_weights: Tensor) -> Objective:
+        """What is minimised; a subclass may put another objective here."""
+        return InBatch(self.loss, view_weights)
+
+    # -- training -------------------------------------------------------------------------------
+
+    def training_step(self, batch: int, batch_idx: int) -> None:
+        """Run a chunk of optimiser steps.
+
+        Args:
+            batch: How many, cut where the epoch or the training ends.
+            batch_idx: Number of the chunk in its epoch.
+        """
+        (optimizer,) = self.trainer.optimizers
+        first = self.trainer.global_step
+        steps = min(
+            batch,
+            self._sampler.steps_per_epoch - self._sampler.step_in_epoch,
+            self._total_steps - first,
+        )
+        began = time.perf_counter()
+        for step in range(first, first + steps):
+            self._optimise(optimizer, step)
+        _count_steps(self.trainer, steps)
+        self._log_chunk(first, steps, began)
+
+    def _optimise(self, optimizer: torch.optim.Optimizer, step: int) -> None:
+        """One optimiser step. Nothing in here waits for the device."""
+        for group in optimizer.param_groups:
+            group["lr"] = self.optimizer.lr_at(step, self._total_steps)
+        batch = self._sampler.draw()
+        if self._objective is None:
+            msg = "the objective must be made in on_fit_start"
+            raise RuntimeError(msg)
+        losses = self._objective(self.heads, self._corpus, batch, self._gather)
+        optimizer.zero_grad(set_to_none=True)
+        self.manual_backward(losses.rows.mean())
+        if self.optimizer.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), self.optimizer.clip)
+        optimizer.step()
+        self.heads.clamp_logit_scale()
+        self._record.add(step, batch, losses)
+
+    def _log_chunk(self, first: int, steps: int, began: float) -> None:
+        """Read the device's buffers, the only wait of a chunk, and log them."""
+        loss, negatives, bad_step = self._record.read(steps, self.trainer)
+        if bad_step >= 0:
+            raise self._not_finite(bad_step)
+        elapsed = time.perf_counter() - began
+        self.log_dict({"train/loss": loss}, prog_bar=True)
+        self.log_dict(
+            {
+                "train/negatives": negatives,
+                "train/temperature": float((-self.heads.log_logit_scale.detach()).exp()),
+                "train/lr": self.optimizer.lr_at(first + steps - 1, self._total_steps),
+                "epoch": float(self.trainer.current_epoch),
+                "step": float(first + steps),
+            }
+        )
+        rate = steps * self._data.sampling.batch_size / elapsed
+        self.log("pairs/s", rate, prog_bar=True)
+
+    def _not_finite(self, step: int) -> NotFiniteError:
+        """Say which rows of the recorded batch are to blame."""
+        queries, tools = self._record.queries, self._record.tools
+        bad = ~torch.isfinite(self._corpus.queries[queries]).all(1)
+        bad_tools = ~torch.isfinite(self._corpus.tools[tools]).flatten(1).all(1)
+        rows = torch.unique(queries[bad | bad_tools]).tolist()
+        if rows:
+            names = ", ".join(self._corpus.query_ids[row] for row in rows[:5])
+            msg = (
+                f"embeddings must be finite, got NaN or inf at step {step} in query rows "
+                f"{', '.join(map(str, rows[:5]))} ({names}) or their tools; verify the cache"
+            )
+            return NotFiniteError(msg, step=step, rows=tuple(rows))
+        rows = queries.tolist()
+        msg = (
+            f"train/loss must be finite, got NaN or inf at step {step} with finite embeddings, "
+            f"query rows {', '.join(map(str, rows[:5]))}, …; lower model.optimizer.lr "
+            f"({self.optimizer.lr}) or set model.optimizer.clip"
+        )
+        return NotFiniteError(msg, step=step, rows=tuple(rows))
+
+    # -- validation -----------------------------------------------------------------------------
+
+    def on_validation_start(self) -> None:
+        """Put the validation sets on the device, once."""
+        if not self._sets:
+            self._sets = [one.to(self.device) for one in self._data.validation_sets]
+            self._view_weights = torch.tensor(self._data.view_weights, device=self.device)
+
+    def validation_step(self, batch: int, batch_idx: int) -> None:
+        """Rank all validation sets; one step is the whole validation."""
+        began = time.perf_counter()
+        # In full precision always: a metric must not depend on the training's precision.
+        with torch.autocast(self.device.type, enabled=False):
+            found = validate(self.heads, self._sets, self._view_weights, DEFAULT_METRICS)
+        values = {f"val/{name}": value for name, value in found.pop("").items()}
+        for set_name, metrics in found.items():
+            values |= {f"val/{set_name}/{name}": value for name, value in metrics.items()}
+        values |= {
+            "val/seconds": time.perf_counter() - began,
+            "epoch": float(self.trainer.current_epoch),
+            "step": float(self.trainer.global_step),
+        }
+        shared = self.trainer.world_size > 1  # the same on all ranks, as each validates alone
+        self.log(MONITOR, values.pop(MONITOR), prog_bar=True, batch_size=1, sync_dist=shared)
+        self.log_dict(values, batch_size=1, sync_dist=shared)
+
+    # -- checkpoints ----------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add what weights alone do not tell."""
+        checkpoint[CHECKPOINT_KEY] = {
+            "architecture": self.heads.state.architecture.to_json(),
+            "alpha": float(self.heads.state.alpha),
+            "freeze_action": self.head.freeze_action,
+            "shared": self.head.shared,
+            "sampler": self._sampler.state_dict(),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep the sampler's state until the sampler exists.
+
+        Raises:
+            ConfigError: If the checkpoint is of heads of another shape.
+        """
+        stored = checkpoint.get(CHECKPOINT_KEY, {})
+        mine = self.heads.state.architecture.to_json()
+        if stored.get("architecture") != mine:
+            msg = (
+                f"a checkpoint must have this config's heads {mine}, got "
+                f"{stored.get('architecture')}"
+            )
+            raise ConfigError(msg)
+        self._sampler_state = stored["sampler"]
+
+    # -- the data module and the plan -------------------------------------------------------------
+
+    @property
+    def _data(self) -> Any:
+        """The data module: `corpus`, `sampler`, `sampling`, `validation_sets`, `view_weights`."""
+        return self.trainer.datamodule  # type: ignore[attr-defined, unused-ignore]
+
+    def _planned_steps(self) -> int:
+        """Optimiser steps of the whole training, for the schedule.
+
+        Raises:
+            ConfigError: If neither epochs nor steps bound it.
+        """
+        epochs, steps = self.trainer.max_epochs, self.trainer.max_steps
+        plans = [steps] if steps >= 0 else []
+        if epochs is not None and epochs >= 0:
+            plans.append(epochs * self._sampler.steps_per_epoch)
+        if not plans:
+            msg = "trainer.max_epochs or trainer.max_steps must be >= 0, got neither"
+            raise ConfigError(msg)
+        return min(plans)
+
+
+def check_precision(trainer: pl.Trainer) -> None:
+    """Refuse precisions that need a loss scaler or would round the weights themselves.
+
+    Raises:
+        ConfigError: If it is another than float32 or bf16 autocast.
+    """
+    if trainer.precision not in ("32-true", "bf16-mixed"):
+        msg = f"trainer.precision must be 32-true or bf16-mixed, got {trainer.precision}"
+        raise ConfigError(msg)
+
+
+def build_heads(architecture: Architecture, head: HeadSettings, loss: LossSettings) -> TwoHeads:
+    """Heads at the identity, from settings."""
+    heads = TwoHeads(
+        architecture,
+        alpha=head.alpha,
+        logit_scale=1 / loss.temperature,
+        max_logit_scale=1 / loss.min_temperature,
+        freeze_action=head.freeze_action,
+        shared=head.shared,
+    )
+    heads.log_logit_scale.requires_grad_(loss.learn_temperature)
+    return heads
+
+
+def heads_from_checkpoint(path: str) -> TwoHeads:
+    """Read the trained heads out of a checkpoint, on the CPU, without a Trainer.
+
+    Raises:
+        ConfigError: If the file is no checkpoint of this trainer.
+    """
+    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    stored = checkpoint.get(CHECKPOINT_KEY)
+    if stored is None:
+        msg = (
+            f"{path} must be a checkpoint of `toolheads train`, got one without {CHECKPOINT_KEY!r}"
+        )
+        raise ConfigError(msg)
+    heads = TwoHeads(
+        Architecture.from_json(stored["architecture"]),
+        alpha=stored["alpha"],
+        freeze_action=stored["freeze_action"],
+        shared=stored["shared"],
+    )
+    weights = {
+        name.removeprefix("heads."): value for name, value in checkpoint["state_dict"].items()
+    }
+    heads.load_state_dict(weights)
+    return heads
+
+
+class _Record:
+    """Sums over a chunk, and the batch of the first step that was not finite; all on the device."""
+
+    def __init__(self, batch_size: int, device: torch.device) -> None:
+        self._sums = torch.zeros(2, device=device)
+        self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
+        self.queries = torch.zeros(batch_size, dtype=torch.int64, device=device)
+        self.tools = torch.zeros(batch_size, dtype=torch.int64, device=device)
+
+    @torch.no_grad()
+    def add(self, step: int, batch: Batch, losses: Losses) -> None:
+        """Take the losses of one step in."""
+        loss = losses.rows.detach().mean()
+        self._sums += torch.stack([loss, losses.negatives])
+        is_first = ~torch.isfinite(loss) & (self._bad_step < 0)
+        self._bad_step = torch.where(is_first, step, self._bad_step)
+        self.queries = torch.where(is_first, batch.queries, self.queries)
+        self.tools = torch.where(is_first, batch.tools, self.tools)
+
+    def read(self, steps: int, trainer: pl.Trainer) -> tuple[float, float, int]:
+        """Mean loss, mean number of negatives and first bad step (-1: none), and start anew."""
+        sums = torch.cat([self._sums.double() / max(steps, 1), self._bad_step.double()[None]])
+        if trainer.world_size > 1:
+            sums = trainer.strategy.all_gather(sums)  # (world, 3)
+            sums = torch.cat([sums[:, :2].mean(0), sums[:, 2].max()[None]])
+        self._sums.zero_()
+        loss, negatives, bad_step = sums.tolist()
+        return loss, negatives, int(bad_step)
+
+
+class _AllDevices:
+    """Gather with gradients, through the Trainer's strategy."""
+
+    def __init__(self, module: pl.LightningModule) -> None:
+        self._module = module
+        self.rank, self.world_size = module.global_rank, module.trainer.world_size
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """(b, ...) → (world_size * b, ...), in rank order."""
+        gathered = self._module.all_gather(rows, sync_grads=True)
+        if not isinstance(gathered, Tensor):
+            msg = f"a gathered tensor must be a tensor, got {type(gathered).__name__}"
+            raise TypeError(msg)
+        return gathered.flatten(0, 1)
+
+
+def _count_steps(trainer: pl.Trainer, steps: int) -> None:
+    """Tell the Trainer of optimiser steps that did not go through its wrapper.
+
+    The wrapper costs more than a step of small heads. `global_step` is this count: schedules,
+    logs, `max_steps` and resuming depend on it.
+    """
+    progress = trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+    for count in (progress.total, progress.current):
+        count.ready += steps
+        count.completed += steps

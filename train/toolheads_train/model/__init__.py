@@ -1,0 +1,1 @@
+"""The heads as torch modules."""

@@ -1,0 +1,1 @@
+"""What is minimised: losses, masks, and the objectives that join them."""

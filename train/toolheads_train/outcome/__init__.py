@@ -1,0 +1,1 @@
+"""What a finished training leaves: calibration, heads file, card, plots."""
