@@ -80,6 +80,20 @@ def search_terms(text: str, *, with_singles: bool) -> list[str]:
     return terms
 
 
+def search_runs(text: str) -> list[str]:
+    """Cut a text into runs of letters and digits, in order, in the case they have.
+
+    `search_terms` of a text are the `run_terms` of its runs, one after the other: whoever reads
+    many texts can keep what a run gives.
+    """
+    return _runs(text)
+
+
+def run_terms(run: str, *, with_singles: bool) -> tuple[str, ...]:
+    """Spell one run of `search_runs` as terms. See `search_terms`."""
+    return _terms_of_run(run, with_singles)
+
+
 @lru_cache(maxsize=1 << 17)
 def _terms_of_run(run: str, with_singles: bool) -> tuple[str, ...]:
     terms: list[str] = []
