@@ -34,18 +34,25 @@ def made_heads(
     views=None,
     cutoff=None,
     training=None,
+    widths=None,
+    fusion=None,
 ):
     state = state or made_head(DEEP, seed=1)
     action = action or made_head(PLAIN, seed=2)
     optional = {
         name: value
-        for name, value in {"views": views, "cutoff": cutoff, "training": training}.items()
+        for name, value in {
+            "views": views,
+            "cutoff": cutoff,
+            "training": training,
+            "widths": widths,
+        }.items()
         if value is not None
     }
     header = HeadsHeader(fingerprint or made_fingerprint(state.width), **optional)
     if probe is None:
         probe = np.eye(4, state.width, dtype=np.float32)
-    return Heads(state, action, header, probe)
+    return Heads(state, action, header, probe, fusion=fusion)
 
 
 ALL_VIEWS = Views(

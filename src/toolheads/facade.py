@@ -29,6 +29,7 @@ def load_scorer(
     *,
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    width: int | None = None,
 ) -> CLMScorer:
     """Load heads and the encoder they need; call `index(tools)` and `search(text)` next.
 
@@ -38,15 +39,17 @@ def load_scorer(
             the local one.
         cache: Folder that keeps the vectors of tools; None embeds them at every start.
         progress: Told how many texts of a call are embedded.
+        width: Leading entries of a projection to keep, one of the widths that the heads were
+            trained for: the index is smaller by that, and scanned faster. None keeps all.
 
     Raises:
-        ConfigError: If there are no such heads.
+        ConfigError: If there are no such heads, or they were not trained for the width.
         DigestError: If the file is not the one its digest promises.
         HeadsFormatError: If the file cannot be read as heads.
         BackboneMismatchError: If the heads were trained on another encoder.
         MissingExtraError: If a library that the encoder needs is not installed.
     """
-    loaded = heads if isinstance(heads, Heads) else load_heads(heads)
+    loaded = (heads if isinstance(heads, Heads) else load_heads(heads)).at_width(width)
     folder = None if cache is None else Path(cache)
     embedder = Embedder(encoder or encoder_for(loaded), loaded.texts, folder, progress=progress)
     return CLMScorer(loaded, embedder)

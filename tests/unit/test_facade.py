@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import runpy
 from pathlib import Path
@@ -73,6 +74,22 @@ def test_heads_that_are_loaded_already_can_be_given(packaged, tools):
     scorer = toolheads.load_scorer(heads, HashEncoder(D))
     scorer.index(tools)
     assert scorer.search("send a mail")[0].tool_id == "2"
+
+
+def test_a_scorer_can_be_loaded_at_a_width_its_heads_were_trained_for(packaged, tools):
+    heads = toolheads.load_heads("minilm")
+    narrow = dataclasses.replace(heads, header=dataclasses.replace(heads.header, widths=(4,)))
+    found = {}
+    for width in (None, D, 4):
+        scorer = toolheads.load_scorer(narrow, HashEncoder(D), width=width)
+        scorer.index(tools)
+        found[width] = [hit.score for hit in scorer.search("send a mail", k=3)]
+    assert found[None] == found[D] != found[4]
+
+
+def test_a_width_the_heads_were_not_trained_for_is_refused_in_one_line(packaged):
+    with pytest.raises(toolheads.ConfigError, match="width must be one of 32 for heads 'minilm'"):
+        toolheads.load_scorer("minilm", HashEncoder(D), width=16)
 
 
 def test_heads_for_another_encoder_are_refused(packaged):

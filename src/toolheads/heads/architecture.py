@@ -21,6 +21,8 @@ MOST_LAYERS = 16
 class Architecture:
     """A residual perceptron: y = normalize(x + alpha * MLP(scale(x))), width d in and out.
 
+    `Head` adds what is no part of the shape: the mean that is taken out, the entries kept.
+
     The MLP is h = act(W_in s + b_in); for each further hidden layer
     h = act(LayerNorm?(W h + b)); then W_out h + b_out. `hidden=(r,)` with the identity as
     activation is a low-rank linear head; `hidden=()` is one linear map.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from toolheads.arrays import Floats, as_rows
 from toolheads.cutoff import CutoffSettings
 from toolheads.errors import ConfigError, ShapeError
+from toolheads.heads.fusion import Fusion
 from toolheads.heads.head import Head
 from toolheads.identity import Fingerprint
 from toolheads.texts import QUERY_VIEWS, TOOL_VIEWS, TextSettings
@@ -72,7 +73,18 @@ class HeadsHeader:
     cutoff: CutoffSettings = field(default_factory=CutoffSettings)
     training: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Where they come from, JSON types: name, seed, config, data digests, package versions,
-    metrics, licences of the data. Read by people; no code depends on it."""
+    metrics, licences of the data. Read by people, and by reports; no score depends on it."""
+    widths: tuple[int, ...] = ()
+    """Leading entries of a projection that may be served alone, rising, each below d: the heads
+    were trained at these widths too. d itself is always served."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        d = self.fingerprint.encoder.width
+        whole = all(type(width) is int and 1 <= width < d for width in self.widths)
+        if not whole or list(self.widths) != sorted(set(self.widths)):
+            msg = f"widths must be rising whole numbers in [1, {d}), got {self.widths!r:.200}"
+            raise ConfigError(msg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +97,7 @@ class Heads:
         header: Backbone, views, cut-off, training.
         probe: (p, d) float32, embeddings of `identity.PROBE_TEXTS` by the backbone.
         sha256: Of the file they were loaded from; empty when they come from no file.
+        fusion: How their scores are mixed with others; None leaves them as they are.
     """
 
     state: Head
@@ -92,6 +105,7 @@ class Heads:
     header: HeadsHeader
     probe: Floats
     sha256: str = ""
+    fusion: Fusion | None = None
 
     def __post_init__(self) -> None:
         width = self.header.fingerprint.encoder.width
@@ -105,6 +119,30 @@ class Heads:
             raise ShapeError(msg)
         probe.flags.writeable = False
         object.__setattr__(self, "probe", probe)
+
+    def at_width(self, width: int | None) -> Heads:
+        """These heads with the leading entries of their projections alone, for a smaller index.
+
+        Args:
+            width: One of `header.widths`, or d; None leaves them as they are.
+
+        Raises:
+            ConfigError: If the heads were not trained for this width.
+        """
+        d = self.state.width
+        served = (*self.header.widths, d)
+        if width is None:
+            return self
+        if type(width) is not int or width not in served:
+            msg = (
+                f"width must be one of {', '.join(map(str, served))} for heads {self.name!r:.80}, "
+                f"got {width!r:.80}; the setting model.head.widths of training adds widths"
+            )
+            raise ConfigError(msg)
+        kept = None if width == d else width
+        return replace(
+            self, state=replace(self.state, kept=kept), action=replace(self.action, kept=kept)
+        )
 
     @property
     def fingerprint(self) -> Fingerprint:

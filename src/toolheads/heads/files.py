@@ -1,4 +1,4 @@
-"""Heads files, format 1: the only writer and reader. See docs/heads-format.md."""
+"""Heads files, format 2: the only writer and reader. See docs/heads-format.md."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ from toolheads.heads.architecture import Architecture
 from toolheads.heads.bundle import Heads, HeadsHeader, Views
 from toolheads.heads.container import Container, to_bytes
 from toolheads.heads.digests import check_digest, find_heads, read_whole, write_with_sidecar
+from toolheads.heads.fusion import Fusion
 from toolheads.heads.head import Head
 from toolheads.identity import Fingerprint
 
-FORMAT = 1
-"""Version of the layout. Raise it when the meaning of an array or a header field changes."""
+FORMAT = 2
+"""Version of the layout that is written. Raise it when an array or a header field is added or
+changes its meaning."""
+
+READABLE = (1, 2)
+"""Versions that are read. Format 1 is format 2 without its optional fields."""
 
 WeightDtype = Literal["float16", "float32"]
 
@@ -30,6 +35,12 @@ _SIDES = ("state", "action")
 _FIELDS = frozenset(
     {"format", "architecture", "alpha", "fingerprint", "views", "cutoff", "training"}
 )
+_OPTIONAL: Mapping[int, frozenset[str]] = {
+    1: frozenset(),
+    2: frozenset({"widths", "centre", "fusion"}),
+}
+"""Fields that a format may have besides. What is not there is not used, and is never written empty,
+so that equal heads have one form."""
 _LARGEST_HEADER = 1 << 20
 _LARGEST_FLOAT16 = 65_504.0
 
@@ -50,7 +61,8 @@ def save_heads(
         The sha256 of the file.
 
     Raises:
-        ConfigError: If the dtype is unknown or the header holds more than JSON.
+        ConfigError: If the dtype is unknown, the header holds more than JSON, or the heads are a
+            narrowed view of wider ones.
         ShapeError: If a weight does not fit into float16.
     """
     target = Path(path)
@@ -92,11 +104,21 @@ def heads_to_bytes(heads: Heads, *, dtype: WeightDtype = "float16") -> bytes:
     if dtype not in get_args(WeightDtype):
         msg = f"dtype must be one of {', '.join(get_args(WeightDtype))}, got {dtype!r}"
         raise ConfigError(msg)
+    if heads.state.kept is not None or heads.action.kept is not None:
+        msg = (
+            f"heads must have their full width {heads.state.width} to be saved, got heads that "
+            f"keep {heads.state.projection_width} and {heads.action.projection_width} entries"
+        )
+        raise ConfigError(msg)
     arrays: dict[str, np.ndarray[Any, Any]] = {
         "header": np.frombuffer(_header_bytes(heads), np.uint8),
         "probe": heads.probe,
     }
+    if heads.fusion is not None:
+        arrays |= {f"fusion/{name}": array for name, array in heads.fusion.arrays.items()}
     for side, head in (("state", heads.state), ("action", heads.action)):
+        if head.centre is not None:
+            arrays[f"centre/{side}"] = head.centre
         for name, weight in head.weights.items():
             if dtype == "float16" and np.abs(weight).max(initial=0.0) > _LARGEST_FLOAT16:
                 msg = (
@@ -129,36 +151,47 @@ def heads_from_bytes(file: bytes, name: str) -> Heads:
         views = Views.from_json(header["views"])
         cutoff = CutoffSettings.from_json(header["cutoff"])
         training = _mapping(header["training"], "training")
-        architectures = _sides(header["architecture"], "architecture")
+        said = _sides(header["architecture"], "architecture")
         alphas = _sides(header["alpha"], "alpha")
-        shapes = {side: Architecture.from_json(architectures[side]) for side in _SIDES}
+        architectures = {side: Architecture.from_json(said[side]) for side in _SIDES}
+        widths = _widths(header)
+        centred = _centred(header)
+        fused = Fusion.shapes(header["fusion"]) if "fusion" in header else {}
     except ConfigError as e:
         _refuse(name, f"in its header {e}", e)
-    weights = {f"{side}/{w}": shape for side in _SIDES for w, shape in shapes[side].shapes.items()}
-    names = frozenset(weights) | {"header", "probe"}
+    d = fingerprint.encoder.width
+    shapes = {f"{s}/{w}": shape for s in _SIDES for w, shape in architectures[s].shapes.items()}
+    floats: dict[str, tuple[int | None, ...]] = {f"centre/{side}": (d,) for side in centred}
+    floats |= {f"fusion/{array}": shape for array, shape in fused.items()} | {"probe": (None, d)}
+    names = {*shapes, *floats, "header"}
     if container.names != names:
         missing, extra = sorted(names - container.names), sorted(container.names - names)
         _refuse(name, f"it lacks {_listed(missing)} and has too much: {_listed(extra)}")
-    dtypes = ("<f2", "<f4")
     arrays = {
-        array: container.read(array, dtypes, shape).astype(np.float32)
-        for array, shape in weights.items()
+        array: container.read(array, ("<f2", "<f4"), shape).astype(np.float32)
+        for array, shape in shapes.items()
     }
-    probe = container.read("probe", ("<f4",), (None, fingerprint.encoder.width))
+    arrays |= {array: container.read(array, ("<f4",), shape) for array, shape in floats.items()}
     heads = {}
     try:
         for side in _SIDES:
-            own = {w: arrays[f"{side}/{w}"] for w in shapes[side].shapes}
-            heads[side] = _head(side, shapes[side], _alpha(alphas[side], side), own)
-        about = HeadsHeader(fingerprint, views, cutoff, training)
-        return Heads(heads["state"], heads["action"], about, probe)
+            own = {w: arrays[f"{side}/{w}"] for w in architectures[side].shapes}
+            alpha = _alpha(alphas[side], side)
+            centre = arrays.get(f"centre/{side}")
+            heads[side] = _head(side, architectures[side], alpha, own, centre)
+        about = HeadsHeader(fingerprint, views, cutoff, training, widths)
+        fusion = None
+        if "fusion" in header:
+            own = {array: arrays[f"fusion/{array}"] for array in fused}
+            fusion = Fusion.from_json(header["fusion"], own)
+        return Heads(heads["state"], heads["action"], about, arrays["probe"], fusion=fusion)
     except (ShapeError, ConfigError) as e:
         _refuse(name, str(e), e)
 
 
 def header_json(heads: Heads) -> dict[str, Any]:
     """The header of a heads file, JSON types only."""
-    return {
+    header = {
         "format": FORMAT,
         "architecture": {
             "state": heads.state.architecture.to_json(),
@@ -170,6 +203,13 @@ def header_json(heads: Heads) -> dict[str, Any]:
         "cutoff": heads.header.cutoff.to_json(),
         "training": dict(heads.header.training),
     }
+    centred = [s for s in _SIDES if getattr(heads, s).centre is not None]
+    optional = {
+        "widths": [*heads.header.widths] or None,
+        "centre": centred or None,
+        "fusion": None if heads.fusion is None else heads.fusion.to_json(),
+    }
+    return header | {field: value for field, value in optional.items() if value is not None}
 
 
 def _header_bytes(heads: Heads) -> bytes:
@@ -193,14 +233,16 @@ def _header_fields(raw: bytes, name: str) -> dict[str, Any]:
         _refuse(name, "its header is no JSON in UTF-8", e)
     if not isinstance(header, dict) or "format" not in header:
         _refuse(name, "its header names no format")
-    if type(header["format"]) is not int or header["format"] != FORMAT:
+    if type(header["format"]) is not int or header["format"] not in READABLE:
+        readable = " and ".join(map(str, READABLE))
         msg = (
-            f"{name} has heads format {header['format']!r:.80}, this version reads {FORMAT}; "
+            f"{name} has heads format {header['format']!r:.80}, this version reads {readable}; "
             "export it anew or install another version of toolheads"
         )
         raise HeadsFormatError(msg)
-    if set(header) != _FIELDS:
-        missing, extra = sorted(_FIELDS - set(header)), sorted(set(header) - _FIELDS)
+    fields = set(header) - _OPTIONAL[header["format"]]
+    if fields != _FIELDS:
+        missing, extra = sorted(_FIELDS - fields), sorted(fields - _FIELDS)
         _refuse(name, f"its header lacks {_listed(missing)} and has too much: {_listed(extra)}")
     return header
 
@@ -212,6 +254,24 @@ def _sides(value: object, field: str) -> Mapping[str, Any]:
     return value
 
 
+def _widths(header: Mapping[str, Any]) -> tuple[int, ...]:
+    value = header.get("widths", ())
+    if "widths" in header and not (isinstance(value, list) and value):
+        msg = f"widths must be a list of whole numbers or left out, got {value!r:.200}"
+        raise ConfigError(msg)
+    return tuple(value)
+
+
+def _centred(header: Mapping[str, Any]) -> tuple[str, ...]:
+    """Sides whose embeddings are centred."""
+    value = header.get("centre", [])
+    sides = [side for side in _SIDES if isinstance(value, list) and side in value]
+    if value != sides or ("centre" in header and not sides):
+        msg = f"centre must list state, action or both in this order, got {value!r:.200}"
+        raise ConfigError(msg)
+    return tuple(sides)
+
+
 def _mapping(value: object, field: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         msg = f"{field} must be an object, got {value!r:.200}"
@@ -220,10 +280,14 @@ def _mapping(value: object, field: str) -> Mapping[str, Any]:
 
 
 def _head(
-    side: str, architecture: Architecture, alpha: float, weights: Mapping[str, Floats]
+    side: str,
+    architecture: Architecture,
+    alpha: float,
+    weights: Mapping[str, Floats],
+    centre: Floats | None,
 ) -> Head:
     try:
-        return Head(architecture, alpha, weights)
+        return Head(architecture, alpha, weights, centre)
     except ShapeError as e:
         msg = f"in the {side} head {e}"
         raise ShapeError(msg) from e

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -22,17 +22,25 @@ BLOCK = 512
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """y = normalize(x + alpha * MLP(scale(x))), see `Architecture`.
+    """y = normalize(x + alpha * (MLP(scale(x - c)) - c)), see `Architecture`.
+
+    With alpha = 1 that is the head of a centred embedding, and with alpha = 0 the embedding itself:
+    taking the mean out is part of what was learned, and fades with it.
 
     Attributes:
         architecture: Which weights there are.
         alpha: Strength of the trained part; 0 leaves embeddings as they are.
         weights: Name → float32 array, read-only, of the shapes in `architecture.shapes`.
+        centre: (d,) float32, read-only: c, the mean embedding of this side; None is zero.
+        kept: Leading entries of y that a projection keeps, brought to length 1 again; None keeps
+            all d of them.
     """
 
     architecture: Architecture
     alpha: float
     weights: Mapping[str, Floats]
+    centre: Floats | None = None
+    kept: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", float(self.alpha))
@@ -52,6 +60,11 @@ class Head:
             raise ShapeError(msg)
         owned = {name: _owned(self.weights[name], name, shapes[name]) for name in shapes}
         object.__setattr__(self, "weights", MappingProxyType(owned))
+        if self.centre is not None:
+            object.__setattr__(self, "centre", _owned(self.centre, "centre", (self.width,)))
+        if self.kept is not None and not 1 <= self.kept <= self.width:
+            msg = f"kept must be in [1, {self.width}], got {self.kept}"
+            raise ShapeError(msg)
 
     @classmethod
     def identity(cls, width: int) -> Head:
@@ -62,8 +75,21 @@ class Head:
 
     @property
     def width(self) -> int:
-        """d, entries of an embedding and of a projection."""
+        """d, entries of an embedding."""
         return self.architecture.width
+
+    @property
+    def projection_width(self) -> int:
+        """e, entries of a projection: d unless fewer are kept."""
+        return self.width if self.kept is None else self.kept
+
+    def narrowed(self, kept: int) -> Head:
+        """The same head with the leading entries of its projections alone.
+
+        Raises:
+            ShapeError: If `kept` is not in [1, d].
+        """
+        return replace(self, kept=kept)
 
     def __call__(self, x: npt.ArrayLike) -> Floats:
         """Project embeddings.
@@ -72,7 +98,8 @@ class Head:
             x: (n, d) or (d,), finite.
 
         Returns:
-            (n, d) float32, rows of length 1; a row that comes out as zero stays zero.
+            (n, e) float32, rows of length 1; a row that comes out as zero stays zero. e is
+            `projection_width`.
 
         Raises:
             ShapeError: If the width differs, an entry is not finite, or the weights are so large
@@ -92,14 +119,23 @@ class Head:
     def _project(self, x: npt.ArrayLike, rows_at_once: int) -> Floats:
         rows = as_rows(x, width=self.width, name="x")  # (n, d)
         if self.alpha == 0:
-            return normalized(rows)
+            return normalized(rows[:, : self.kept])
         moved = np.empty_like(rows)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row's number
             for start in range(0, len(rows), rows_at_once):
                 block = rows[start : start + rows_at_once]  # (b, d)
-                correction = self._mlp(self._scaled(block))
-                moved[start : start + rows_at_once] = block + np.float32(self.alpha) * correction
-        return normalized(as_rows(moved, width=self.width, name="the head's output"))
+                moved[start : start + rows_at_once] = block + self._correction(block)
+        moved = as_rows(moved, width=self.width, name="the head's output")
+        return normalized(moved[:, : self.kept])
+
+    def _correction(self, block: Floats) -> Floats:
+        """(b, d) embeddings → (b, d) what the trained part adds to them."""
+        if self.centre is None:
+            learned = self._mlp(self._scaled(block))
+        else:
+            learned = self._mlp(self._scaled(block - self.centre)) - self.centre
+        correction: Floats = np.float32(self.alpha) * learned
+        return correction
 
     def _scaled(self, rows: Floats) -> Floats:
         if self.architecture.input_scaling == "sqrt":

@@ -13,7 +13,8 @@ class CLMScorer(VectorScorer):
     """Scores with trained heads. See `toolheads.ports.Scorer` and `VectorScorer`.
 
     Args:
-        heads: The heads, with the weights of views and the cut-off that they were tuned with.
+        heads: The heads, with the weights of views, the fusion and the cut-off that they were
+            tuned with.
         embedder: Over the backbone of the heads, with `heads.texts`.
 
     Raises:
@@ -35,4 +36,5 @@ class CLMScorer(VectorScorer):
             action=heads.action,
             views=heads.header.views,
             cutoff=heads.header.cutoff,
+            fusion=heads.fusion,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolheads.cutoff import CutoffSettings
 from toolheads.embedder import Embedder
-from toolheads.heads import Head, Views
+from toolheads.heads import Fusion, Head, Views
 from toolheads.scorers.vectors import VectorScorer
 
 
@@ -15,6 +15,7 @@ class DenseScorer(VectorScorer):
         embedder: Gives the embeddings.
         views: Weights of the views; None is the whole text on both sides, plain cosine.
         cutoff: How many hits `search` keeps; None takes the defaults.
+        fusion: What is mixed into the cosines, such as shared words; None is plain cosine.
     """
 
     def __init__(
@@ -22,6 +23,7 @@ class DenseScorer(VectorScorer):
         embedder: Embedder,
         views: Views | None = None,
         cutoff: CutoffSettings | None = None,
+        fusion: Fusion | None = None,
     ) -> None:
         identity = Head.identity(embedder.fingerprint.encoder.width)
         super().__init__(
@@ -31,4 +33,5 @@ class DenseScorer(VectorScorer):
             action=identity,
             views=views or Views(),
             cutoff=cutoff or CutoffSettings(),
+            fusion=fusion,
         )

@@ -9,8 +9,9 @@ scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,16 @@ import numpy.typing as npt
 from toolheads.arrays import Floats, Ids, as_rows
 from toolheads.heads import Head
 
+Doubles = npt.NDArray[np.float64]
+
+Added = Callable[[int], Doubles]
+"""Row of a query → (n,) what is added to its scores: a function of that query and the corpus, to
+the bit, and equal for equal tools."""
+
 _BLOCK_ENTRIES = 1 << 24
 """Entries of the largest product that is held at once; 64 MB in float32."""
+
+_EPS = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class QueryProjections:
         whole_weight: Weight of the whole text.
         clause_weight: Weight of the best clause; a query without clauses counts with its whole
             text here too, so that scores of all queries are on one scale.
+        clause_temperature: Softens the best clause, see `soft_maximum`; 0 is the best itself.
     """
 
     whole: Floats
@@ -40,6 +50,7 @@ class QueryProjections:
     offsets: Ids
     whole_weight: float
     clause_weight: float
+    clause_temperature: float = 0.0
 
     def __len__(self) -> int:
         return len(self.whole)
@@ -62,21 +73,29 @@ class ProjectedTools:
         self, views: Mapping[str, Floats], weights: Mapping[str, float], head: Head
     ) -> None:
         stacked = np.concatenate([as_rows(v, width=head.width, name=n) for n, v in views.items()])
-        projected = _projected_once(stacked, head).reshape(len(views), -1, head.width)
+        projected = projected_once(stacked, head).reshape(len(views), -1, head.projection_width)
         folded = np.zeros(projected.shape[1:], np.float32)  # (n, d)
         for view, name in zip(projected, views, strict=True):
             folded += np.float32(weights[name]) * view
         self._rows = folded
         longest = float(np.linalg.norm(folded, axis=1).max(initial=0.0))
-        eps = float(np.finfo(np.float32).eps)
-        self._slack = 2 * head.width * eps * longest
+        self._slack = 2 * head.projection_width * _EPS * longest
         """Twice the worst error of a float32 dot product with a row of length 1."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def scores(self, queries: QueryProjections) -> Floats:
+    @property
+    def rows(self) -> Floats:
+        """(n, e) float32, one row for each tool; not to be written to."""
+        return self._rows
+
+    def scores(self, queries: QueryProjections, added: Added | None = None) -> Floats:
         """Score every tool for every query.
+
+        Args:
+            queries: The queries.
+            added: What is added to the scores of each; None for nothing.
 
         Returns:
             (q, n) float32; the last bits depend on q and n.
@@ -84,28 +103,70 @@ class ProjectedTools:
         scores = np.empty((len(queries), len(self)), np.float32)
         for block in self._blocks(queries):
             scores[block] = self._block_scores(queries, block)
+            if added is not None:
+                for row in range(block.start, block.stop):
+                    scores[row] += added(row)
         return scores
 
     def top(
-        self, queries: QueryProjections, k: int
-    ) -> Iterator[tuple[Ids, npt.NDArray[np.float64]]]:
+        self, queries: QueryProjections, k: int, added: Added | None = None
+    ) -> Iterator[tuple[Ids, Doubles]]:
         """Find the k best tools for each query.
+
+        Args:
+            queries: The queries.
+            k: How many.
+            added: What is added to the scores of each; None for nothing.
 
         Yields:
             For each query, (min(k, n),) rows and scores in float64, best first, ties by row.
         """
         k = min(k, len(self))
         slack = self._slack * (queries.whole_weight + queries.clause_weight)
+        # Exponential and logarithm of a soft maximum, and the sum, round on their own.
+        slack += 64 * _EPS * queries.clause_weight * queries.clause_temperature
         for block in self._blocks(queries):
             approximate = self._block_scores(queries, block)  # (b, n)
-            kth = np.partition(approximate, len(self) - k, axis=1)[:, len(self) - k]  # (b,)
-            for row, found, least in zip(
-                range(block.start, block.stop), approximate, kth, strict=True
-            ):
-                candidates = np.flatnonzero(found >= least - slack)
+            for row, found in zip(range(block.start, block.stop), approximate, strict=True):
+                more = None if added is None else added(row)  # (n,)
+                rounding = 0.0
+                if more is not None:
+                    found += more
+                    rounding = 2 * _EPS * float(np.abs(found).max())
+                least = np.partition(found, len(self) - k)[len(self) - k] - slack - rounding
+                candidates = np.flatnonzero(found >= least)
                 exact = self._exact(queries, row, candidates)
+                if more is not None:
+                    exact += more[candidates]
                 best = np.argsort(-exact, kind="stable")[:k]
                 yield candidates[best], exact[best]
+
+    def parts(
+        self, queries: QueryProjections, row: int, candidates: Ids
+    ) -> tuple[Doubles, Doubles | None]:
+        """The two views of one query apart, before they are weighed.
+
+        Returns:
+            (c,) products of the whole text with these tools, and (c,) those of the best clause;
+            None where clauses do not count.
+        """
+        whole, clauses = (v.astype(np.float64) for v in queries.of(row))
+        at_once = max(1, _BLOCK_ENTRIES // (8 * self._rows.shape[1]))
+        text = np.empty(len(candidates))
+        best = np.empty(len(candidates)) if queries.clause_weight else None
+        for start in range(0, len(candidates), at_once):
+            part = slice(start, start + at_once)
+            tools = self._rows[candidates[part]].astype(np.float64)  # (c, d)
+            # Not a matrix product: a sum over the last axis treats every row alike.
+            text[part] = (tools * whole).sum(axis=1)
+            if best is not None:
+                of_clauses = [(tools * clause).sum(axis=1) for clause in clauses]
+                best[part] = (
+                    soft_maximum(np.stack(of_clauses), queries.clause_temperature)
+                    if of_clauses
+                    else text[part]
+                )
+        return text, best
 
     def _blocks(self, queries: QueryProjections) -> Iterator[slice]:
         """Runs of queries whose product, clauses included, stays within the block's memory."""
@@ -129,31 +190,42 @@ class ProjectedTools:
             zip(offsets - offsets[0], offsets[1:] - offsets[0], strict=False)
         ):
             if b > a:
-                clauses[a:b].max(axis=0, out=best[i])
+                best[i] = soft_maximum(clauses[a:b], queries.clause_temperature)
         both: Floats = np.float32(queries.whole_weight) * whole
         both += np.float32(queries.clause_weight) * best
         return both
 
-    def _exact(
-        self, queries: QueryProjections, row: int, candidates: Ids
-    ) -> npt.NDArray[np.float64]:
-        whole, clauses = (v.astype(np.float64) for v in queries.of(row))
-        at_once = max(1, _BLOCK_ENTRIES // (8 * self._rows.shape[1]))
-        scores = np.empty(len(candidates))
-        for start in range(0, len(candidates), at_once):
-            part = slice(start, start + at_once)
-            tools = self._rows[candidates[part]].astype(np.float64)  # (c, d)
-            # Not a matrix product: a sum over the last axis treats every row alike.
-            text = (tools * whole).sum(axis=1)
-            scores[part] = queries.whole_weight * text
-            if queries.clause_weight:
-                of_clauses = [(tools * clause).sum(axis=1) for clause in clauses]
-                best = np.max(of_clauses, axis=0) if of_clauses else text
-                scores[part] += queries.clause_weight * best
+    def _exact(self, queries: QueryProjections, row: int, candidates: Ids) -> Doubles:
+        text, best = self.parts(queries, row, candidates)
+        scores = queries.whole_weight * text
+        if best is not None:
+            scores += queries.clause_weight * best
         return scores
 
 
-def _projected_once(rows: Floats, head: Head) -> Floats:
+_Real = TypeVar("_Real", np.float32, np.float64)
+
+
+def soft_maximum(scores: npt.NDArray[_Real], temperature: float) -> npt.NDArray[_Real]:
+    """Max + T * ln(mean(exp((s - max) / T))) over clauses: between their mean and their maximum.
+
+    Args:
+        scores: (c, n), c >= 1.
+        temperature: T >= 0; 0 gives the maximum itself.
+
+    Returns:
+        (n,) of the same dtype.
+    """
+    best: npt.NDArray[_Real] = scores.max(axis=0)
+    if not temperature:
+        return best
+    with np.errstate(under="ignore"):
+        share = np.exp((scores - best) / scores.dtype.type(temperature)).mean(axis=0)
+    softened: npt.NDArray[_Real] = best + scores.dtype.type(temperature) * np.log(share)
+    return softened
+
+
+def projected_once(rows: Floats, head: Head) -> Floats:
     """Project equal rows once, so that tools with one text have one projection, to the bit."""
     seen: dict[bytes, int] = {}
     inverse = np.fromiter(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,8 +12,32 @@ from toolheads.cutoff import CutoffSettings
 from toolheads.domain import Hit, Query, Tool
 from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError
-from toolheads.heads import Head, Views
-from toolheads.scorers.exact import ProjectedTools, QueryProjections
+from toolheads.heads import Fusion, Head, Views
+from toolheads.scorers.exact import (
+    Added,
+    Doubles,
+    ProjectedTools,
+    QueryProjections,
+    projected_once,
+)
+from toolheads.scorers.explanation import Explanation
+from toolheads.scorers.fused import AddedParts, FusedTools
+from toolheads.scorers.hubness import hubness
+from toolheads.texts import TOOL_VIEWS, split_clauses
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    tools: tuple[Tool, ...]
+    projected: ProjectedTools
+    fused: FusedTools | None
+
+    def added(self, texts: Sequence[str], queries: QueryProjections) -> Added | None:
+        """What is added to the scores of each query."""
+        fused = self.fused
+        if fused is None:
+            return None
+        return lambda row: fused.added(texts[row], queries.whole[row])
 
 
 class VectorScorer:
@@ -20,8 +45,9 @@ class VectorScorer:
 
     The score of a tool is w_text * s(whole)·T + w_clause * max over clauses of s(clause)·T with
     T = sum over tool views of w_view * a(view), where s and a are the two heads. T is folded into
-    one stored row for each tool. The scan is exact; all texts of a call go to the embedder at
-    once. Safe to share between threads as far as the embedder is.
+    one stored row for each tool. A fusion adds shared words, see `toolheads.heads.Fusion`. The
+    scan is exact; all texts of a call go to the embedder at once. Safe to share between threads
+    as far as the embedder is.
 
     Args:
         name: Short name for reports.
@@ -30,6 +56,7 @@ class VectorScorer:
         action: Projects tools.
         views: Weights of the views.
         cutoff: How many hits `search` keeps.
+        fusion: What is mixed into the scores; None leaves them as they are.
     """
 
     def __init__(
@@ -41,6 +68,7 @@ class VectorScorer:
         action: Head,
         views: Views,
         cutoff: CutoffSettings,
+        fusion: Fusion | None = None,
     ) -> None:
         self._name = name
         self._embedder = embedder
@@ -48,7 +76,8 @@ class VectorScorer:
         self._action = action
         self._views = views
         self._cutoff = cutoff
-        self._corpus: tuple[tuple[Tool, ...], ProjectedTools] | None = None
+        self._fusion = fusion
+        self._corpus: _Corpus | None = None
 
     @property
     def name(self) -> str:
@@ -67,8 +96,15 @@ class VectorScorer:
             msg = "tools must hold at least one tool, got none"
             raise ConfigError(msg)
         weights = {view: w for view, w in self._views.tool.items() if w > 0}
-        embeddings = self._embedder.tools(corpus, views=tuple(weights))
-        self._corpus = corpus, ProjectedTools(embeddings, weights, self._action)
+        needed = {*weights, *self._hub_views(weights)}
+        embeddings = self._embedder.tools(corpus, views=[v for v in TOOL_VIEWS if v in needed])
+        own = {view: embeddings[view] for view in weights}
+        projected = ProjectedTools(own, weights, self._action)
+        fused = None
+        if self._fusion is not None:
+            hubs = self._hubs(weights, embeddings)
+            fused = FusedTools(self._fusion, corpus, projected.rows, hubs)
+        self._corpus = _Corpus(corpus, projected, fused)
 
     def rank(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """Rank the k best tools for each query. See `toolheads.ports.Scorer`."""
@@ -106,18 +142,76 @@ class VectorScorer:
             (q, n) float32, tools in the order they were indexed; equal to the scores of `rank`
             to about 1e-6.
         """
-        _, tools = self._indexed()
-        return tools.scores(self._projections(texts, keep=True))
+        corpus = self._indexed()
+        queries = self._projections(texts, keep=True)
+        return corpus.projected.scores(queries, corpus.added(texts, queries))
+
+    def explain(self, text: str, tool_id: str) -> Explanation:
+        """Take the score of one tool for one query apart.
+
+        Args:
+            text: The query as a person types it.
+            tool_id: Id of a tool of the corpus; of several with this id, the first.
+
+        Raises:
+            ConfigError: If nothing is indexed, the text is blank, or no tool has this id.
+        """
+        check_text(text)
+        corpus = self._indexed()
+        ids = [tool.id for tool in corpus.tools]
+        if tool_id not in ids:
+            msg = f"tool_id must be the id of a tool of the corpus, got {tool_id!r:.80}"
+            raise ConfigError(msg)
+        row = ids.index(tool_id)
+        queries = self._projections([text], keep=False)
+        whole, clause = corpus.projected.parts(queries, 0, np.array([row]))
+        score = queries.whole_weight * whole
+        of_whole, of_clause = float(score[0]), 0.0
+        if clause is not None:
+            of_clause = float(queries.clause_weight * clause[0])
+            score += queries.clause_weight * clause
+        added = AddedParts(0.0, (), 0.0)
+        if corpus.fused is not None:
+            added = corpus.fused.parts(text, queries.whole[0], row)
+            score += corpus.fused.added(text, queries.whole[0])[row]
+        return Explanation(
+            tool=corpus.tools[row],
+            score=float(score[0]),
+            whole=of_whole,
+            clause=of_clause,
+            best_clause=_best_clause(text, queries, corpus.projected.rows[row]),
+            lexical=added.lexical,
+            terms=added.terms,
+            hubness=added.hubness,
+        )
 
     def _ranked(self, texts: Sequence[str], k: int, *, keep: bool) -> list[list[Hit]]:
         _check_k(k)
-        corpus, tools = self._indexed()
+        corpus = self._indexed()
+        queries = self._projections(texts, keep=keep)
+        ranked = corpus.projected.top(queries, int(k), corpus.added(texts, queries))
         return [
-            [Hit(corpus[row], float(score)) for row, score in zip(rows, scores, strict=True)]
-            for rows, scores in tools.top(self._projections(texts, keep=keep), int(k))
+            [Hit(corpus.tools[row], float(score)) for row, score in zip(rows, scores, strict=True)]
+            for rows, scores in ranked
         ]
 
-    def _indexed(self) -> tuple[tuple[Tool, ...], ProjectedTools]:
+    def _hub_views(self, weights: Mapping[str, float]) -> tuple[str, str] | tuple[()]:
+        """Views that hubness is measured by: the text, and what stands for a request."""
+        if self._fusion is None or self._fusion.hubness is None:
+            return ()
+        return "text", "summary" if "summary" in weights else "text"
+
+    def _hubs(
+        self, weights: Mapping[str, float], embeddings: Mapping[str, Floats]
+    ) -> Doubles | None:
+        if self._fusion is None or self._fusion.hubness is None:
+            return None
+        text, asked = (
+            projected_once(embeddings[view], self._action) for view in self._hub_views(weights)
+        )
+        return hubness(text, asked, self._fusion.hubness.neighbours)
+
+    def _indexed(self) -> _Corpus:
         if self._corpus is None:
             msg = f"{self._name} must have a corpus, got none; call index(tools) first"
             raise ConfigError(msg)
@@ -133,7 +227,14 @@ class VectorScorer:
             offsets=views.offsets,
             whole_weight=self._views.query.get("text", 0.0),
             clause_weight=self._views.query.get("clause", 0.0),
+            clause_temperature=self._fusion.clause_temperature if self._fusion else 0.0,
         )
+
+
+def _best_clause(text: str, queries: QueryProjections, tool: Floats) -> str | None:
+    """The clause that fits a tool best; None where clauses do not count or there are none."""
+    clauses = split_clauses(text) if queries.clause_weight else []
+    return clauses[int((queries.clauses @ tool).argmax())] if clauses else None
 
 
 def _check_k(k: object) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 
+import numpy as np
 import pytest
 from tests.made_heads import ALL_VIEWS, PLAIN, made_head, made_heads
 
 from toolheads.entrypoints.cli import main
-from toolheads.heads import digests, load_heads, save_heads
+from toolheads.heads import Fusion, digests, load_heads, save_heads
 from toolheads.heads import download as downloading
+from toolheads.heads.fusion import HubnessPart, LexicalPart
 
 
 @pytest.fixture
@@ -48,6 +51,31 @@ def test_show_prints_what_the_heads_are_for(packaged, capsys):
     for part in ("made, 8-d, mean, 256 tokens", "8 → 6 → 5 → 8, gelu, LayerNorm", "clause 0.3"):
         assert part in out
     assert "training: note   A note." in out
+
+
+def test_show_prints_the_widths_that_are_served_and_what_is_centred(tmp_path, capsys):
+    state = dataclasses.replace(made_head(PLAIN), centre=np.ones(8, np.float32))
+    save_heads(tmp_path / "h.npz", made_heads(state=state, widths=(2, 4)))
+    _, out, _ = run(capsys, "show", tmp_path / "h.npz")
+    rows = {line[:16].strip(): line[17:] for line in out.splitlines()}
+    assert (rows["widths"], rows["centre"]) == ("2, 4, 8", "state")
+
+
+def test_show_prints_what_is_mixed_into_the_scores(tmp_path, capsys):
+    fusion = Fusion(LexicalPart(0.5), HubnessPart(0.1), 0.05)
+    for name, given, said in (
+        ("plain", None, "none"),
+        (
+            "fused",
+            fusion,
+            "shared words 0.5 (name 1, server 0.5, description 1, parameters 0.35) · "
+            "hubness 0.1 (10 neighbours) · clause temperature 0.05",
+        ),
+    ):
+        save_heads(tmp_path / f"{name}.npz", made_heads(fusion=given))
+        _, out, _ = run(capsys, "show", tmp_path / f"{name}.npz")
+        rows = {line[:16].strip(): line[17:] for line in out.splitlines()}
+        assert rows["fusion"] == said
 
 
 def test_what_a_stranger_wrote_into_a_file_cannot_move_the_cursor(tmp_path, capsys):

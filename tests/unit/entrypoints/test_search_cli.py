@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -11,7 +12,8 @@ from toolheads.data import write_tools
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder
 from toolheads.entrypoints.cli import main, scorers
-from toolheads.heads import Architecture, save_heads
+from toolheads.heads import Architecture, Fusion, Views, load_heads, save_heads
+from toolheads.heads.fusion import HubnessPart, LexicalPart
 
 pytest.importorskip("tqdm", reason="the progress bar needs the extra [cache]")
 
@@ -35,6 +37,8 @@ def folder(tmp_path, monkeypatch):
         state=head, action=head, fingerprint=embedder.fingerprint, probe=embedder.probe()
     )
     save_heads("h.npz", heads)
+    header = dataclasses.replace(heads.header, widths=(4,))
+    save_heads("narrow.npz", dataclasses.replace(heads, header=header))
     return tmp_path
 
 
@@ -51,8 +55,6 @@ OF_EACH = pytest.mark.parametrize(
 
 @OF_EACH
 def test_the_tool_that_is_asked_for_comes_first(capsys, scorer):
-    if "bm25" in scorer:
-        pytest.importorskip("bm25s", reason="needs the extra [bm25]")
     code, out, _ = run(capsys, "book a flight", "--tools", "tools.jsonl", "--json", *scorer)
     first, *_ = json.loads(out)
     assert (code, first["id"], first["server"]) == (0, "1", "travel")
@@ -72,8 +74,16 @@ def test_k_says_how_many_and_without_it_the_cutoff_does(capsys):
     assert len(json.loads(run(capsys, *argv)[1])) == 1
 
 
+def test_heads_are_searched_at_the_width_that_is_asked_for(capsys):
+    argv = ("book a flight", "--data", ".", "--heads", "narrow.npz", "-k", "3", "--json")
+    found = {
+        width: [hit["score"] for hit in json.loads(run(capsys, *argv, *words)[1])]
+        for width, words in ((None, ()), (4, ("--width", "4")), (D, ("--width", str(D))))
+    }
+    assert found[None] == found[D] != found[4]
+
+
 def test_when_nothing_fits_it_says_so_beside_the_results(capsys):
-    pytest.importorskip("bm25s", reason="needs the extra [bm25]")
     code, out, err = run(capsys, "zzz", "--data", ".", "--scorer", "bm25")
     assert (code, out, err) == (0, "", "no tool fits\n")
 
@@ -102,6 +112,9 @@ def test_heads_without_a_digest_need_an_explicit_word(capsys, folder):
         (("x", "--data", ".", "--scorer", "bm25", "--url", "http://x"), "to clm and dense"),
         (("x", "--data", ".", "--heads", "h.npz", "--instruction", "Do."), "it belongs to dense"),
         (("x", "--data", ".", "--scorer", "dense", "--allow-unverified"), "it belongs to clm"),
+        (("x", "--data", ".", "--scorer", "dense", "--width", "4"), "width must be left out for"),
+        (("x", "--data", ".", "--heads", "h.npz", "--width", "4"), "width must be one of 32 for"),
+        (("x", "--data", ".", "--heads", "narrow.npz", "--width", "0"), "one of 4, 32 for heads"),
     ],
 )
 def test_bad_input_is_told_without_a_traceback(capsys, argv, message):
@@ -145,3 +158,31 @@ def test_heads_for_another_encoder_are_refused(capsys, monkeypatch):
     code, _, err = run(capsys, "x", "--data", ".", "--heads", "h.npz")
     assert code == 2
     assert "was made with other weights: its probe vectors must have a cosine" in err
+
+
+def test_explain_says_what_each_score_is_made_of(capsys):
+    heads = load_heads("h.npz")
+    header = dataclasses.replace(heads.header, views=Views(query={"text": 0.5, "clause": 0.5}))
+    fusion = Fusion(LexicalPart(0.5), HubnessPart(0.1))
+    save_heads("fused.npz", dataclasses.replace(heads, header=header, fusion=fusion))
+    argv = ("book a flight", "--data", ".", "--heads", "fused.npz", "-k", "1", "--explain")
+    _, out, _ = run(capsys, *argv)
+    first, *reasons = out.splitlines()
+    assert "travel/book_flight" in first
+    said = [line.split("  ")[-1] for line in reasons]
+    assert said[:3] == [
+        "whole request",
+        "best clause: the whole request",
+        "shared words: book (description), flight (description), book (name), flight (name)",
+    ]
+    (hit,) = json.loads(run(capsys, *argv, "--json")[1])
+    parts = hit["parts"]
+    total = sum(parts[name] for name in ("whole", "clause", "lexical", "hubness"))
+    assert total == pytest.approx(hit["score"])
+    assert {term["term"] for term in parts["terms"]} == {"book", "flight"}
+
+
+def test_explain_belongs_to_scorers_over_vectors(capsys):
+    code, _, err = run(capsys, "flight", "--data", ".", "--scorer", "bm25", "--explain")
+    assert code == 2
+    assert "explain must be left out for scorer bm25; it belongs to clm and dense" in err

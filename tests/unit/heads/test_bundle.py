@@ -65,6 +65,31 @@ def test_a_probe_that_cannot_be_one_is_refused(probe, message):
         made_heads(probe=probe)
 
 
+def test_heads_serve_the_widths_they_were_trained_for_and_their_own():
+    heads = made_heads(widths=(2, 5))
+    x = np.random.default_rng(0).normal(size=(3, 8))
+    for width in (2, 5, 8):
+        narrow = heads.at_width(width)
+        assert narrow.state(x).shape == narrow.action(x).shape == (3, width)
+    np.testing.assert_array_equal(heads.at_width(8).state(x), heads.state(x))
+    np.testing.assert_array_equal(heads.at_width(2).at_width(8).state(x), heads.state(x))
+    assert heads.at_width(None) is heads
+
+
+@pytest.mark.parametrize("width", [0, -2, 3, 9, True, 2.0, "2"])
+def test_a_width_the_heads_were_not_trained_for_is_refused(width):
+    heads = made_heads(widths=(2, 5), training={"name": "mine"})
+    message = f"^width must be one of 2, 5, 8 for heads 'mine', got {width!r}; the setting model"
+    with pytest.raises(ConfigError, match=message):
+        heads.at_width(width)
+
+
+@pytest.mark.parametrize("widths", [(0,), (8,), (9,), (4, 2), (2, 2), (True,), (2.0,), ("2",)])
+def test_widths_that_cannot_be_served_are_refused(widths):
+    with pytest.raises(ConfigError, match=r"widths must be rising whole numbers in \[1, 8\), got"):
+        made_heads(widths=widths)
+
+
 def test_heads_are_called_as_training_named_them():
     assert made_heads(training={"name": "mine"}).name == "mine"
     assert made_heads().name == "unnamed"

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -27,6 +28,40 @@ FULL = made_heads(
 GOOD = heads_to_bytes(FULL)
 
 
+@dataclass(frozen=True)
+class Mixed:
+    """A fusion with a number and an array, as a stand-in for whatever is mixed."""
+
+    weight: float = 0.5
+
+    @property
+    def arrays(self):
+        return {"bias": np.full(3, self.weight, np.float32)}
+
+    def to_json(self):
+        return {"weight": self.weight}
+
+    @classmethod
+    def shapes(cls, data):
+        if not isinstance(data, dict) or set(data) != {"weight"}:
+            raise ConfigError(f"fusion must have the field weight, got {data!r}")
+        return {"bias": (None,)}
+
+    @classmethod
+    def from_json(cls, data, arrays):
+        if not (arrays["bias"] == data["weight"]).all():
+            raise ShapeError("bias must be the weight")
+        return cls(data["weight"])
+
+
+WIDE = made_heads(
+    state=dataclasses.replace(made_head(PLAIN), centre=np.arange(8, dtype=np.float32)),
+    widths=(2, 5),
+    fusion=Mixed(),
+)
+WIDE_GOOD = heads_to_bytes(WIDE)
+
+
 def arrays_of(file):
     with np.load(io.BytesIO(file)) as npz:
         return dict(npz)
@@ -36,9 +71,9 @@ def with_header(text):
     return to_bytes(arrays_of(GOOD) | {"header": np.frombuffer(text, np.uint8)})
 
 
-def changed(header=None, **arrays):
+def changed(header=None, good=GOOD, **arrays):
     """The good file with other arrays (None: left out) or other header fields (None: left out)."""
-    whole = arrays_of(GOOD)
+    whole = arrays_of(good)
     if header is not None:
         fields = json.loads(whole["header"].tobytes()) | header
         text = json.dumps({k: v for k, v in fields.items() if v is not None})
@@ -101,7 +136,7 @@ def test_the_header_is_readable_json_with_everything_needed_to_use_the_heads():
         "training",
         "views",
     ]
-    assert header["format"] == 1
+    assert header["format"] == 2
 
 
 def test_the_sidecar_is_what_sha256sum_reads(tmp_path):
@@ -177,9 +212,9 @@ def test_an_empty_digest_as_an_argument_is_not_taken_for_none(tmp_path):
         (b"", "must be a heads file, but it is empty"),
         (b"no zip at all", "must be a heads file, but it is cut short or no .npz file"),
         (GOOD[:-100], "must be a heads file, but it is cut short"),
-        (changed(header={"format": 2}), "has heads format 2, this version reads 1; export it an"),
-        (changed(header={"format": "1"}), "has heads format '1', this version reads 1"),
-        (changed(header={"format": True}), "has heads format True, this version reads 1"),
+        (changed(header={"format": 3}), "has heads format 3, this version reads 1 and 2; export"),
+        (changed(header={"format": "1"}), "has heads format '1', this version reads 1 and 2"),
+        (changed(header={"format": True}), "has heads format True, this version reads 1 and 2"),
         (changed(header={"format": None}), ".*its header names no format"),
         (changed(header={"views": None}), ".*its header lacks 'views' and has too much: nothing"),
         (changed(header={"more": 1}), ".*its header lacks nothing and has too much: 'more'"),
@@ -215,6 +250,88 @@ def test_a_file_with_a_fault_is_refused_in_one_clear_line(file, message):
         heads_from_bytes(file, "f.npz")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
+
+
+@pytest.fixture
+def mixed(monkeypatch):
+    monkeypatch.setattr(files, "Fusion", Mixed)
+
+
+@pytest.mark.usefixtures("mixed")
+def test_widths_centre_and_fusion_load_as_they_were_saved(tmp_path):
+    sha256 = save_heads(tmp_path / "h.npz", WIDE)
+    loaded = load_heads(tmp_path / "h.npz")
+    assert loaded.header.widths == (2, 5)
+    np.testing.assert_array_equal(loaded.state.centre, np.arange(8))
+    assert loaded.action.centre is None
+    assert isinstance(loaded.fusion, Mixed)  # type: ignore[unreachable, unused-ignore]
+    assert loaded.fusion.weight == 0.5
+    assert save_heads(tmp_path / "again.npz", loaded) == sha256
+
+
+def test_what_is_not_used_is_not_in_the_file():
+    assert set(header_json(WIDE)) - set(header_json(FULL)) == {"widths", "centre", "fusion"}
+    assert set(arrays_of(WIDE_GOOD)) - set(arrays_of(GOOD)) == {"centre/state", "fusion/bias"}
+
+
+def test_a_centre_is_kept_in_float32_whatever_the_precision_of_the_weights():
+    assert arrays_of(WIDE_GOOD)["centre/state"].dtype == np.float32
+
+
+def test_a_narrowed_view_of_heads_is_not_saved(tmp_path):
+    with pytest.raises(ConfigError, match="must have their full width 8 to be saved, got heads th"):
+        save_heads(tmp_path / "h.npz", WIDE.at_width(2))
+
+
+@pytest.mark.usefixtures("mixed")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"header": {"format": 1}}, "its header lacks nothing and has too much: 'centre', 'fusion"),
+        ({"header": {"widths": []}}, "widths must be a list of whole numbers or left out, got"),
+        ({"header": {"widths": 2}}, "widths must be a list of whole numbers or left out, got 2"),
+        ({"header": {"widths": [2.0]}}, "widths must be rising whole numbers"),
+        ({"header": {"widths": [True]}}, "widths must be rising whole numbers"),
+        ({"header": {"widths": ["2"]}}, "widths must be rising whole numbers"),
+        ({"header": {"widths": [5, 2]}}, "widths must be rising whole numbers"),
+        ({"header": {"widths": [[2]]}}, "widths must be rising whole numbers"),
+        ({"header": {"widths": [8]}}, r"widths must be rising whole numbers in \[1, 8\), got"),
+        ({"header": {"centre": []}}, "centre must list state, action or both in this order"),
+        ({"header": {"centre": "state"}}, "centre must list state, action or both"),
+        ({"header": {"centre": ["state", "state"]}}, "centre must list state, action or both"),
+        ({"header": {"centre": ["both"]}}, "centre must list state, action or both"),
+        ({"header": {"centre": ["action"]}}, "lacks 'centre/action' and has too much: 'centre/st"),
+        ({"header": {"centre": None}}, "it lacks nothing and has too much: 'centre/state'"),
+        ({"header": {"fusion": {}}}, "in its header fusion must have the field weight"),
+        ({"header": {"fusion": None}}, "it lacks nothing and has too much: 'fusion/bias'"),
+        ({"header": {"fusion": {"weight": 0.25}}}, "bias must be the weight"),
+        ({"centre__state": None}, "it lacks 'centre/state' and has too much: nothing"),
+        ({"centre__state": np.zeros(7, np.float32)}, r"must have shape \(8\), got \(7,\)"),
+        ({"centre__state": np.zeros(8, np.float16)}, "'centre/state' must have dtype <f4"),
+        ({"centre__state": np.full(8, np.nan, np.float32)}, "in the state head centre must be fi"),
+        ({"fusion__bias": None}, "it lacks 'fusion/bias' and has too much: nothing"),
+        ({"fusion__more": np.zeros(3, np.float32)}, "has too much: 'fusion/more'"),
+        ({"fusion__bias": np.zeros((3, 1), np.float32)}, r"must have shape \(any\), got \(3, 1\)"),
+    ],
+)
+def test_a_fault_in_what_format_2_adds_is_refused_in_one_clear_line(change, message):
+    with refuses(f".*{message}") as caught:
+        heads_from_bytes(changed(good=WIDE_GOOD, **change), "f.npz")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.usefixtures("mixed")
+@given(st.data())
+def test_no_damage_to_format_2_gets_past_the_reader_as_anything_but_its_own_error(data):
+    file = bytearray(WIDE_GOOD)
+    for _ in range(data.draw(st.integers(1, 4))):
+        file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        heads = heads_from_bytes(bytes(file), "f.npz")
+    except HeadsFormatError:
+        return
+    assert np.isfinite(heads.state(np.ones(8))).all()
 
 
 @pytest.mark.parametrize(

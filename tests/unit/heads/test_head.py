@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ ARCHITECTURES = {
     "low rank": Architecture(8, hidden=(2,), activation="identity"),
     "one linear map": Architecture(8, hidden=()),
 }
+CENTRE = np.linspace(-0.3, 0.4, 8, dtype=np.float32)
 ROWS = hnp.arrays(
     np.float32,
     hnp.array_shapes(min_dims=1, max_dims=1, min_side=0, max_side=9).map(lambda s: (*s, 8)),
@@ -42,7 +44,8 @@ def by_hand(head, x):
             return v
         return np.array([t * (1 + math.erf(t / math.sqrt(2))) / 2 for t in v])
 
-    h = np.asarray(x, np.float64)
+    c = 0.0 if head.centre is None else head.centre.astype(np.float64)
+    h = np.asarray(x, np.float64) - c
     h = {"none": h, "sqrt": h * math.sqrt(a.width), "layernorm": standard(h)}[a.input_scaling]
     for depth in range(len(a.hidden)):
         layer = f"hidden.{depth - 1}" if depth else "in"
@@ -50,7 +53,7 @@ def by_hand(head, x):
         if depth and a.hidden_norm:
             h = standard(h) * w[f"{layer}.norm.weight"] + w[f"{layer}.norm.bias"]
         h = act(h)
-    y = x + head.alpha * (w["out.weight"] @ h + w["out.bias"])
+    y = (x + head.alpha * (w["out.weight"] @ h + w["out.bias"] - c))[: head.kept]
     return y / np.linalg.norm(y)
 
 
@@ -59,6 +62,59 @@ def test_a_projection_is_what_the_definition_says(architecture):
     head = made_head(architecture)
     for x in np.random.default_rng(1).normal(size=(5, 8)):
         np.testing.assert_allclose(head(x)[0], by_hand(head, x), atol=2e-6)  # float32
+
+
+@of_every_shape
+@pytest.mark.parametrize("kept", [None, 1, 3, 8])
+def test_a_centred_head_is_what_the_definition_says_at_every_width(architecture, kept):
+    head = replace(made_head(architecture), centre=CENTRE, kept=kept)
+    for x in np.random.default_rng(1).normal(size=(5, 8)):
+        np.testing.assert_allclose(head(x)[0], by_hand(head, x), atol=2e-6)  # float32
+
+
+def test_a_centred_head_that_learned_nothing_gives_the_centred_embedding():
+    weights = {name: np.zeros_like(w) for name, w in made_head(PLAIN).weights.items()}
+    x = np.random.default_rng(6).normal(size=(4, 8)).astype(np.float32)
+    expected = (x - CENTRE) / np.linalg.norm(x - CENTRE, axis=1, keepdims=True)
+    np.testing.assert_allclose(Head(PLAIN, 1.0, weights, CENTRE)(x), expected, atol=1e-6)
+    np.testing.assert_array_equal(Head(PLAIN, 0.0, weights, CENTRE)(x), Head.identity(8)(x))
+
+
+def test_a_centre_of_zero_changes_nothing():
+    x = np.random.default_rng(7).normal(size=(4, 8))
+    centred = replace(made_head(DEEP), centre=np.zeros(8, np.float32))
+    np.testing.assert_array_equal(centred(x), made_head(DEEP)(x))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_the_full_width_is_the_head_itself(alpha):
+    x = np.random.default_rng(8).normal(size=(4, 8))
+    head = made_head(PLAIN, alpha=alpha)
+    np.testing.assert_array_equal(head.narrowed(8)(x), head(x))
+    assert (head.projection_width, head.narrowed(3).projection_width) == (8, 3)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_a_narrow_projection_is_the_start_of_the_whole_one_at_length_one(alpha):
+    x = np.random.default_rng(9).normal(size=(4, 8))
+    head = made_head(PLAIN, alpha=alpha)
+    start = head(x)[:, :3]
+    expected = start / np.linalg.norm(start, axis=1, keepdims=True)
+    np.testing.assert_allclose(head.narrowed(3)(x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kept": 0}, r"kept must be in \[1, 8\], got 0"),
+        ({"kept": 9}, r"kept must be in \[1, 8\], got 9"),
+        ({"centre": np.zeros(7)}, r"centre must be floats of shape \(8,\), got .* \(7,\)"),
+        ({"centre": np.full(8, np.nan)}, "centre must be finite"),
+    ],
+)
+def test_a_width_or_centre_that_does_not_fit_is_refused(change, message):
+    with pytest.raises(ShapeError, match=message):
+        replace(made_head(PLAIN), **change)
 
 
 def test_the_low_rank_head_is_two_matrices():

@@ -71,6 +71,31 @@ def test_the_score_is_the_weighted_sum_of_views_and_best_clause():
     np.testing.assert_allclose([hits[tool.id] for tool in TOOLS], expected, atol=1e-6)
 
 
+def test_narrow_heads_score_by_the_start_of_their_projections():
+    embedder = Embedder(HashEncoder(D))
+    heads = heads_for(embedder, views=ALL_VIEWS, widths=(5,))
+    narrow = heads.at_width(5)
+    scorer = CLMScorer(narrow, embedder)
+    scorer.index(TOOLS)
+    views = embedder.tools(TOOLS, views=("text", "name", "summary"))
+    action = {view: narrow.action(rows) for view, rows in views.items()}
+    folded = 0.6 * action["text"] + 0.3 * action["name"] + 0.1 * action["summary"]
+    whole = narrow.state(embedder.embed([ERRANDS]))[0]
+    clauses = narrow.state(embedder.embed(split_clauses(ERRANDS)))
+    expected = 0.7 * folded @ whole + 0.3 * (folded @ clauses.T).max(axis=1)
+    assert folded.shape == (len(TOOLS), 5)
+    np.testing.assert_allclose(scorer.scores([ERRANDS])[0], expected, atol=1e-6)
+
+
+def test_heads_at_their_full_width_find_the_same_as_heads_without_a_width():
+    embedder = Embedder(HashEncoder(D))
+    heads = heads_for(embedder, widths=(5,))
+    scorers = [CLMScorer(one, embedder) for one in (heads, heads.at_width(D))]
+    for scorer in scorers:
+        scorer.index(TOOLS)
+    assert scorers[0].search(ERRANDS, k=4) == scorers[1].search(ERRANDS, k=4)
+
+
 def test_all_views_of_all_queries_go_to_the_encoder_in_one_call():
     calls = []
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from toolheads.cutoff import CutoffSettings
 from toolheads.data import Dataset, read_datasets
 from toolheads.data.records import SPLITS
+from toolheads.data.shared import shared_tools_of
 from toolheads.domain import Hit, Query
 from toolheads.entrypoints.cli.options import add_data_option
 from toolheads.entrypoints.cli.printing import counted
@@ -126,6 +127,8 @@ def _evaluated(
         batch_size=batch_size,
         on_ranked=keep if runs_out is not None else None,
     )
+    if settings.split == "test":  # what heads tell is of the test queries
+        report = replace(report, in_training=shared_tools_of(named.shared_tools, dataset))
     if runs_out is not None:
         runs_out.mkdir(parents=True, exist_ok=True)
         write_run(runs_out / f"{dataset.name}.run", lists, tag=named.record.label)

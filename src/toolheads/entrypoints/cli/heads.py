@@ -12,7 +12,7 @@ from typing import Any
 from toolheads.entrypoints.cli.options import add_trust_options, loaded_heads
 from toolheads.entrypoints.cli.printing import printable
 from toolheads.errors import ConfigError, ToolheadsError
-from toolheads.heads import packaged_heads
+from toolheads.heads import Heads, packaged_heads
 from toolheads.heads.convert import convert_heads
 from toolheads.heads.digests import find_heads
 from toolheads.heads.download import download_heads, name_in
@@ -95,10 +95,13 @@ def _show(args: argparse.Namespace) -> int:
         "instruction": texts.instruction or "none",
         "state head": _shape(header["architecture"]["state"], heads.state.alpha),
         "action head": _shape(header["architecture"]["action"], heads.action.alpha),
+        "widths": ", ".join(map(str, (*heads.header.widths, encoder.width))),
+        "centre": " and ".join(header.get("centre", ())) or "none",
         "views": " · ".join(
             f"{side} " + ", ".join(f"{view} {weight:g}" for view, weight in weights.items())
             for side, weights in header["views"].items()
         ),
+        "fusion": _fusion(heads),
         "cut-off": ", ".join(f"{name} {value}" for name, value in header["cutoff"].items()),
     }
     for name, value in header["training"].items():
@@ -154,6 +157,22 @@ def _refuse_to_replace(path: Path, *, force: bool) -> None:
     if path.exists() and not force:
         msg = f"{path} must not be there yet, got a file; add --force to replace it"
         raise ConfigError(msg)
+
+
+def _fusion(heads: Heads) -> str:
+    """What is mixed into the scores, on one line."""
+    fusion, said = heads.fusion, []
+    if fusion is None:
+        return "none"
+    if fusion.lexical is not None:
+        fields = ", ".join(f"{name} {w:g}" for name, w in fusion.lexical.fields.items() if w)
+        said.append(f"shared words {fusion.lexical.weight:g} ({fields})")
+    if fusion.hubness is not None:
+        hubness = fusion.hubness
+        said.append(f"hubness {hubness.weight:g} ({hubness.neighbours} neighbours)")
+    if fusion.clause_temperature:
+        said.append(f"clause temperature {fusion.clause_temperature:g}")
+    return " · ".join(said)
 
 
 def _shape(architecture: dict[str, Any], alpha: float) -> str:

@@ -25,6 +25,7 @@ from toolheads.errors import ConfigError
 from toolheads.evaluation.report import ScorerRecord
 from toolheads.facade import DEFAULT_HEADS, SCORERS, encoder_for, load_scorer
 from toolheads.heads import Views
+from toolheads.heads.parts import PARTS, without_parts
 from toolheads.ports import Encoder, Scorer
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.dense import DenseScorer
@@ -39,12 +40,14 @@ class NamedScorer:
         record: What a report says about it.
         cutoff: Adaptive K that it shows; None where scores are no cosines.
         encoder: To be closed at the end; None without one.
+        shared_tools: What the heads say about tools of test sets that they met in training.
     """
 
     scorer: Scorer
     record: ScorerRecord
     cutoff: CutoffSettings | None = None
     encoder: Encoder | None = None
+    shared_tools: object = None
 
 
 def add_scorer_options(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +57,19 @@ def add_scorer_options(parser: argparse.ArgumentParser) -> None:
         "--heads",
         metavar="NAME|FILE",
         help=f"heads of scorer clm (default: {DEFAULT_HEADS})",
+    )
+    parser.add_argument(
+        "--width",
+        type=int,
+        metavar="N",
+        help="leading entries of a projection that scorer clm keeps, of heads that were trained "
+        "for it (default: all)",
+    )
+    parser.add_argument(
+        "--without",
+        type=_parts,
+        metavar="PART,…",
+        help=f"parts of scorer clm to switch off: {', '.join(PARTS)}",
     )
     add_trust_options(parser)
     for side, example in (("tool", "text=0.7,name=0.3"), ("query", "text=1,clause=0.5")):
@@ -90,16 +106,24 @@ def named_scorer(args: argparse.Namespace, *, progress: Progress | None = None) 
         )
         return NamedScorer(dense, record, dense.cutoff, encoder)
     heads = loaded_heads(args.heads or DEFAULT_HEADS, args)
+    heads = without_parts(heads, args.without or ())
+    heads = heads.at_width(args.width)  # refused before an encoder is loaded
     encoder = encoder_for(heads, **encoder_arguments(args))
     clm = load_scorer(heads, encoder, cache=args.cache, progress=progress)
+    special: dict[str, object] = {} if args.width is None else {"width": args.width}
+    if heads.fusion is not None:
+        special["fusion"] = heads.fusion.to_json()
+    if args.without:
+        special["without"] = list(args.without)
     record = ScorerRecord(
         "clm",
         heads=heads.name,
         heads_sha256=heads.sha256 or None,
         fingerprint=heads.fingerprint,
-        parameters={"views": heads.header.views.to_json()},
+        parameters={"views": heads.header.views.to_json(), **special},
     )
-    return NamedScorer(clm, record, clm.cutoff, encoder)
+    met = heads.header.training.get("shared_tools")
+    return NamedScorer(clm, record, clm.cutoff, encoder, met)
 
 
 def _views(args: argparse.Namespace) -> dict[str, dict[str, float] | None]:
@@ -109,7 +133,7 @@ def _views(args: argparse.Namespace) -> dict[str, dict[str, float] | None]:
 def _refuse_foreign_options(args: argparse.Namespace) -> None:
     """An option that would be ignored is an error: the report could not be what was meant."""
     owners = {
-        ("clm",): ("heads", *TRUST_OPTIONS),
+        ("clm",): ("heads", "width", "without", *TRUST_OPTIONS),
         ("dense",): ("tool_views", "query_views", *TEXT_OPTIONS),
         ("clm", "dense"): ENCODER_OPTIONS,
     }
@@ -122,6 +146,10 @@ def _refuse_foreign_options(args: argparse.Namespace) -> None:
                     f"it belongs to {' and '.join(kinds)}"
                 )
                 raise ConfigError(msg)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",")))
 
 
 def _weights(text: str) -> dict[str, float]:

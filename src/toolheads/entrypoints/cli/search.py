@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from toolheads.entrypoints.cli.scorers import add_scorer_options, named_scorer
 from toolheads.errors import ConfigError
 from toolheads.ports import Scorer
 from toolheads.sample import dataset_path
+from toolheads.scorers.explanation import Explanation
 from toolheads.scorers.vectors import VectorScorer, check_text
 
 _DEFAULT_K = 10
@@ -44,6 +46,9 @@ def register(subparsers: Any) -> None:
         help=f"how many hits (default: what the cut-off keeps; bm25: {_DEFAULT_K})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--explain", action="store_true", help="say what each score is made of (clm and dense)"
+    )
     add_scorer_options(parser)
     parser.set_defaults(run=_search)
 
@@ -53,6 +58,9 @@ def _search(args: argparse.Namespace) -> int:
     if args.k is not None and args.k < 1:
         msg = f"k must be >= 1, got {args.k}"
         raise ConfigError(msg)
+    if args.explain and args.scorer == "bm25":
+        msg = "explain must be left out for scorer bm25; it belongs to clm and dense"
+        raise ConfigError(msg)
     tools = read_tools(args.tools or tools_file(args.data), skip_bad=args.skip_bad)
     with ProgressBar() if args.scorer != "bm25" else nullcontext() as progress:
         named = named_scorer(args, progress=progress)
@@ -61,11 +69,16 @@ def _search(args: argparse.Namespace) -> int:
             if progress:
                 progress.close()  # a single query needs no bar
             hits = _hits(named.scorer, args.text, args.k)
+            explained = [_explanation(named.scorer, args, hit) for hit in hits]
     if args.json:
-        print(json.dumps([_fields(hit) for hit in hits], indent=2))
+        both = zip(hits, explained, strict=True)
+        print(json.dumps([_fields(hit, parts) for hit, parts in both], indent=2))
         return 0
-    for hit in hits:
+    for hit, parts in zip(hits, explained, strict=True):
         print(_line(hit))
+        if parts is not None:
+            for line in _reasons(parts):
+                print(line)
     if not hits:
         print("no tool fits", file=sys.stderr)
     return 0
@@ -77,14 +90,23 @@ def _hits(scorer: Scorer, text: str, k: int | None) -> list[Hit]:
     return scorer.rank([Query("", text)], k or _DEFAULT_K)[0]
 
 
-def _fields(hit: Hit) -> dict[str, object]:
+def _explanation(scorer: Scorer, args: argparse.Namespace, hit: Hit) -> Explanation | None:
+    """What a hit's score is made of, where it was asked for."""
+    if not args.explain or not isinstance(scorer, VectorScorer):
+        return None
+    return scorer.explain(args.text, hit.tool_id)
+
+
+def _fields(hit: Hit, parts: Explanation | None) -> dict[str, object]:
     tool = hit.tool
+    explained = {} if parts is None else {"parts": parts.to_json()}
     return {
         "id": tool.id,
         "server": tool.server,
         "name": tool.name,
         "description": tool.description,
         "score": hit.score,
+        **explained,
     }
 
 
@@ -93,3 +115,17 @@ def _line(hit: Hit) -> str:
     name = f"{hit.tool.server}/{hit.tool.name}" if hit.tool.server else hit.tool.name
     line = f"{hit.score:7.3f}  {name}  {hit.tool.description}"
     return printable(line, columns=_COLUMNS)
+
+
+def _reasons(parts: Explanation) -> Iterator[str]:
+    """A line for each part of a score that is not 0, indented under the score."""
+    rows = [
+        (parts.whole, "whole request", ""),
+        (parts.clause, "best clause", parts.best_clause or "the whole request"),
+        (parts.lexical, "shared words", ", ".join(f"{m.term} ({m.field})" for m in parts.terms)),
+        (parts.hubness, "near to everything", ""),
+    ]
+    for value, name, detail in rows:
+        if value:
+            said = f"{name}: {detail}" if detail else name
+            yield printable(f"{value:15.3f}  {said}", columns=_COLUMNS)

@@ -31,6 +31,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--summary", action="store_true", help="macro averages alone: a line for each report"
     )
+    parser.add_argument(
+        "--base",
+        metavar="TEXT",
+        help="label of the report that the others are held against, with intervals and paired "
+        "tests (Holm)",
+    )
     parser.add_argument("--no-intervals", action="store_true", help="values alone")
     parser.add_argument("--format", default="md", choices=("md",), help="Markdown")
     parser.add_argument("--into", type=Path, metavar="FILE", help="document with the markers")
@@ -48,11 +54,15 @@ def _run(args: argparse.Namespace) -> int:
     labels = args.label or [report.scorer.label for _, report in reports]
     metrics = args.metric or ["ndcg@10"]
     intervals = not args.no_intervals
+    if args.summary and args.base is not None:
+        msg = f"base must be left out with --summary, got {args.base!r}"
+        raise ConfigError(msg)
     if args.summary:
         block = summary_table(reports, metrics, labels=labels, intervals=intervals)
     else:
         block = "\n\n".join(
-            results_table(reports, metric, labels=labels, intervals=intervals) for metric in metrics
+            results_table(reports, metric, labels=labels, intervals=intervals, base=args.base)
+            for metric in metrics
         )
     if args.into is None:
         print(block)
