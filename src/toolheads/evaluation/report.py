@@ -42,9 +42,11 @@ class ScorerRecord:
 
     @property
     def label(self) -> str:
-        """What a table calls it: the scorer, with its heads or its model."""
+        """What a table calls it: the scorer, its heads or its model, and what was switched off."""
         model = self.fingerprint.encoder.model if self.fingerprint else ""
-        return " ".join(part for part in (self.name, self.heads or model) if part)
+        without = ", ".join(self.parameters.get("without", ()))
+        parts = (self.name, self.heads or model, f"without {without}" if without else "")
+        return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class DatasetReport:
         without_relevant: Queries of the split that were left out as no tool is relevant to them.
         query_ids: Ranked queries, in order.
         values: Metric → (q,) float64, one for each query.
+        in_training: How many of its tools the training of the scorer's heads has met, see
+            `toolheads.data.shared.SharedTools`; None where that is not known.
     """
 
     name: str
@@ -66,6 +70,7 @@ class DatasetReport:
     without_relevant: int
     query_ids: tuple[str, ...]
     values: Mapping[str, Values]
+    in_training: Mapping[str, int] | None = None
 
     def mean(self, metric: str) -> float:
         """Mean over the queries."""

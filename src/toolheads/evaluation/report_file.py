@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from toolheads.data.shared import COUNTS
 from toolheads.durable import write_whole
 from toolheads.errors import DataError, ToolheadsError
 from toolheads.evaluation.report import DatasetReport, Report, ScorerRecord, Summary
@@ -86,6 +87,8 @@ def _dataset_text(dataset: DatasetReport, summary: Summary) -> str:
         "tools": dataset.tools,
         "without_relevant": dataset.without_relevant,
         "summary": _summary_json(summary),
+        # A scorer without heads, or with heads that do not know the data set, has none.
+        **({} if dataset.in_training is None else {"in_training": dict(dataset.in_training)}),
         "query_ids": list(dataset.query_ids),
     }
     lines = [f"{json.dumps(name)}: {_dump(value)}" for name, value in head.items()]
@@ -175,8 +178,19 @@ def _dataset(data: Any, metrics: tuple[str, ...]) -> tuple[DatasetReport, dict[s
         without_relevant=_get(data, "without_relevant", int),
         query_ids=tuple(query_ids),
         values=values,
+        in_training=_in_training(data, name),
     )
     return dataset, _get(data, "summary", dict)
+
+
+def _in_training(data: Mapping[str, Any], name: str) -> dict[str, int] | None:
+    """The counts of shared tools; a report may do without."""
+    if "in_training" not in data:
+        return None
+    counts: dict[str, int] = _get(data, "in_training", dict)
+    are_counts = set(counts) == set(COUNTS) and all(type(n) is int for n in counts.values())
+    _need(are_counts, f"in_training of {name} must be whole numbers for {', '.join(COUNTS)}")
+    return counts
 
 
 def _summary(data: dict[str, Any], expected: Mapping[str, float], *, owner: str) -> Summary:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from toolheads.errors import ConfigError
-from toolheads.evaluation.comparison import Comparison, Difference
+from toolheads.evaluation.comparison import Comparison, Difference, compare
 from toolheads.evaluation.protocol import check_comparable, check_protocol
-from toolheads.evaluation.report import Report, Summary
+from toolheads.evaluation.report import DatasetReport, Report, Summary
 
 HEADLINE = ("ndcg@10", "recall@5", "completeness@10", "length@adaptive", "recall@adaptive")
 """Metrics that the table of one report shows, where it has them."""
@@ -20,19 +20,29 @@ _NAMES |= {"completeness": "C", "length": "K"}
 def report_table(report: Report, metrics: Sequence[str] = ()) -> str:
     """One report: a line for each data set, then the averages, each with its interval.
 
+    Where the heads know how many of a data set's relevant tools they met in training, a column
+    says so: asked for by a labelled query / in the training corpus in any part / all.
+
     Args:
         report: What to show.
         metrics: Which metrics; none takes `HEADLINE`, or all where none of those was measured.
     """
     wanted = tuple(metrics) or tuple(m for m in HEADLINE if m in report.metrics) or report.metrics
+    is_known = any(d.in_training is not None for d in report.datasets)
     rows = [
-        [d.name, f"{len(d.query_ids):,}", f"{d.tools:,}", *_cells(report.summaries[d.name], wanted)]
+        [
+            *(d.name, f"{len(d.query_ids):,}", f"{d.tools:,}"),
+            *([_met(d)] if is_known else []),
+            *_cells(report.summaries[d.name], wanted),
+        ]
         for d in report.datasets
     ]
     queries = f"{sum(len(d.query_ids) for d in report.datasets):,}"
-    rows.append(["**macro average**", queries, "", *_cells(report.macro, wanted)])
-    rows.append(["micro average", queries, "", *_cells(report.micro, wanted)])
-    return render(["data set", "queries", "tools", *map(shown_name, wanted)], rows)
+    blank = [""] * (1 + is_known)
+    rows.append(["**macro average**", queries, *blank, *_cells(report.macro, wanted)])
+    rows.append(["micro average", queries, *blank, *_cells(report.micro, wanted)])
+    known = ["relevant in training"] if is_known else []
+    return render(["data set", "queries", "tools", *known, *map(shown_name, wanted)], rows)
 
 
 def comparison_table(comparison: Comparison, labels: tuple[str, str], *, paired: bool) -> str:
@@ -61,6 +71,7 @@ def results_table(
     *,
     labels: Sequence[str],
     intervals: bool = True,
+    base: str | None = None,
 ) -> str:
     """Published results in one metric: a column for each report, the best of a line in bold.
 
@@ -69,11 +80,16 @@ def results_table(
         metric: Which metric.
         labels: Heads of the columns, one for each report.
         intervals: Whether each value stands with its bootstrap interval.
+        base: Label of the report that the others are held against: each gets a column more with
+            its difference, the interval of that and the p of the paired test, corrected over the
+            data sets (Holm). None tests nothing.
 
     Raises:
-        ConfigError: If a report breaks the protocol, or two are not comparable.
+        ConfigError: If a report breaks the protocol, two are not comparable, or no report has
+            the label of the base.
     """
     _check_published(reports, labels, [metric])
+    tested = _tested(reports, metric, labels, base)
     first = reports[0][1]
     queries = f"{sum(len(d.query_ids) for d in first.datasets):,}"
     lines = [
@@ -94,7 +110,14 @@ def results_table(
                 ),
             ]
         )
-    return f"{shown_name(metric)}\n\n{render(['data set', 'queries', *labels], rows)}"
+    for label, comparison in tested.items():
+        lines_of = [*comparison.datasets, comparison.macro]
+        for row, line in zip(rows, lines_of, strict=False):
+            row.append(_difference(metric, line))
+        rows[-1].append("")  # the micro average is no mean of data sets: it has no test
+        labels = [*labels, f"{label} - {base}"]
+    table = f"{shown_name(metric)}\n\n{render(['data set', 'queries', *labels], rows)}"
+    return f"{table}\n\n{_test_note(next(iter(tested.values())))}" if tested else table
 
 
 def summary_table(
@@ -178,6 +201,46 @@ def shown_value(metric: str, value: float, *, sign: str = "", digits: int = 2) -
 def shown_p(p: float) -> str:
     """A p value: three decimals, or a bound where these would be 0."""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def _tested(
+    reports: Sequence[tuple[str, Report]], metric: str, labels: Sequence[str], base: str | None
+) -> dict[str, Comparison]:
+    """Label of each report but the base → its comparison with the base."""
+    if base is None:
+        return {}
+    if base not in labels or len(set(labels)) != len(labels):
+        msg = f"base must be one of labels that differ, {', '.join(labels)}, got {base!r}"
+        raise ConfigError(msg)
+    against, first = reports[labels.index(base)]
+    return {
+        label: compare(first, report, metric=metric, names=(against, name))
+        for label, (name, report) in zip(labels, reports, strict=True)
+        if label != base
+    }
+
+
+def _difference(metric: str, line: Difference) -> str:
+    p = line.p if line.holm_p is None else line.holm_p
+    value = shown_value(metric, line.difference, sign="+")
+    return f"{value} {_interval(metric, line.interval, sign='+')} p {shown_p(p)}"
+
+
+def _test_note(comparison: Comparison) -> str:
+    return (
+        f"Differences with {comparison.confidence:.0%} bootstrap intervals; p of a paired "
+        f"sign-flip test, {comparison.permutations:,} permutations, seed {comparison.seed}, "
+        f"corrected over {len(comparison.datasets)} data sets (Holm); the macro average is one "
+        "test of its own."
+    )
+
+
+def _met(dataset: DatasetReport) -> str:
+    """Relevant tools that training asked for / that its corpus has / all of them."""
+    if dataset.in_training is None:
+        return "not known"
+    names = ("relevant_labelled", "relevant_in_training", "relevant")
+    return " / ".join(f"{dataset.in_training[name]:,}" for name in names)
 
 
 def _check_published(

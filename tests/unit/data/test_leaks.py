@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolheads.data.leaks import check_validation, find_leaks, text_key
+from toolheads.data import leaks
+from toolheads.data.leaks import check_validation, close_rows, find_leaks, text_key
 from toolheads.domain import Query
 from toolheads.errors import ConfigError, DataError, ShapeError
 
@@ -106,6 +107,30 @@ def test_more_rows_than_one_block_are_compared():
     texts = [f"training{i}" for i in range(2500)]
     report = find_leaks(texts, ["x", "y"], vectors=(vectors, vectors[[7, 2400]]), min_cosine=0.999)
     assert [(leak.row, leak.held_out_row) for leak in report.leaks] == [(7, 0), (2400, 1)]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 9), st.integers(0, 9))
+def test_blocks_of_both_sides_find_what_all_cosines_say(seed, n, m):
+    rng = np.random.default_rng(seed)
+    # Few directions of many lengths, so that equal and close rows are common.
+    mine, theirs = (rng.integers(-2, 3, size=(size, 3)).astype(np.float32) for size in (n, m))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaks, "_BLOCK", 2)
+        patch.setattr(leaks, "_HELD_OUT_BLOCK", 3)
+        found = close_rows(mine, theirs, min_cosine=0.9)
+    for row, other in zip(mine, found.tolist(), strict=True):
+        lengths = np.linalg.norm(row) * np.linalg.norm(theirs, axis=1)
+        cosines = np.divide(theirs @ row, lengths, out=np.zeros(m), where=lengths > 0)
+        if cosines.max(initial=-1) < 0.9:
+            assert other == -1
+        else:
+            assert cosines[other] == pytest.approx(cosines.max(), abs=1e-6)
+
+
+def test_a_zero_row_is_close_to_nothing():
+    rows = np.array([[0, 0], [1, 0]], np.float32)
+    assert close_rows(rows, rows, min_cosine=0.5).tolist() == [-1, 1]
 
 
 def test_vectors_must_fit_the_texts():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -41,6 +42,40 @@ def test_p_values_are_those_of_the_paired_test():
     differences = {"one": [0.5, 0.5, 0.5], "two": [0.0] * 4}
     assert comparison.macro.p == pytest.approx(permutation_p(differences))
     assert comparison.macro.holm_p is None
+
+
+def test_corrected_p_values_of_three_sets_are_those_of_all_sign_vectors():
+    """Enumerated: sign vectors for each p, subsets of data sets for each corrected one."""
+    base = report({name: [0.5] * n for name, n in (("a", 8), ("b", 5), ("c", 6))})
+    other = report(
+        {
+            "a": [0.9, 0.8, 0.7, 0.6, 0.9, 0.8, 0.75, 0.95],
+            "b": [0.9, 0.1, 0.7, 0.6, 0.55],
+            "c": [0.6, 0.7, 0.8, 0.9, 0.95, 0.4],
+        }
+    )
+    lines = compare(base, other).datasets
+    values = [
+        (other.datasets[i].values["ndcg@10"] - base.datasets[i].values["ndcg@10"]).tolist()
+        for i in range(3)
+    ]
+
+    def exact(differences):
+        sums = [
+            abs(sum(s * d for s, d in zip(signs, differences, strict=True)))
+            for signs in itertools.product((-1, 1), repeat=len(differences))
+        ]
+        return sum(one >= abs(sum(differences)) - 1e-9 for one in sums) / len(sums)
+
+    ps = [exact(differences) for differences in values]
+    assert [line.p for line in lines] == pytest.approx(ps)
+    subsets = [s for n in (1, 2, 3) for s in itertools.combinations(range(3), n)]
+    corrected = [
+        max(min(1.0, len(s) * min(ps[i] for i in s)) for s in subsets if mine in s)
+        for mine in range(3)
+    ]
+    assert [line.holm_p for line in lines] == pytest.approx(corrected)
+    assert corrected[0] > ps[0]  # 2/256 three times
 
 
 def test_a_constant_difference_has_an_interval_of_one_point():

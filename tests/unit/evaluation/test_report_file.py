@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.unit.evaluation.builders import report
 
 from toolheads.cutoff import CutoffSettings
+from toolheads.data.shared import COUNTS
 from toolheads.errors import DataError
 from toolheads.evaluation.report import ScorerRecord, make_report
 from toolheads.evaluation.report_file import read_report, report_text, write_report
@@ -36,6 +38,24 @@ def test_a_report_is_read_back_equal(tmp_path, made):
     again = read_report(tmp_path / "new folder" / "report.json")
     assert report_text(again) == report_text(made)
     assert (again.scorer, again.settings, again.macro) == (made.scorer, made.settings, made.macro)
+
+
+def test_what_is_known_of_shared_tools_is_read_back(tmp_path):
+    counts = dict(zip(COUNTS, (9, 4, 3, 2, 1), strict=True))
+    made = report(VALUES)
+    one, two = made.datasets
+    known = replace(made, datasets=(replace(one, in_training=counts), two))
+    write_report(tmp_path / "report.json", known)
+    again = read_report(tmp_path / "report.json")
+    assert [d.in_training for d in again.datasets] == [counts, None]
+    assert "in_training" not in report_text(made)  # a report without heads has the bytes it had
+
+
+@pytest.mark.parametrize("counts", [{}, {"tools": 1}, dict.fromkeys(COUNTS, 0.5)])
+def test_counts_of_shared_tools_of_another_form_are_refused(path, counts):
+    break_at(path, "datasets", 0, "in_training", to=counts)
+    with pytest.raises(DataError, match="in_training of one must be whole numbers for tools, "):
+        read_report(path)
 
 
 def test_equal_runs_give_equal_bytes():

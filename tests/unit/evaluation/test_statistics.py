@@ -120,6 +120,31 @@ def test_holm_worked_out_by_hand():
     assert holm([0.011, 0.02, 0.04, 0.005]) == pytest.approx([0.033, 0.04, 0.04, 0.02])
 
 
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_the_closed_test_of_every_subset_of_the_hypotheses(ps):
+    """A hypothesis falls if each subset that holds it does, tested by Bonferroni (Marcus, Peritz
+    and Gabriel 1976): its corrected p is the largest of theirs."""
+    sets = [s for n in range(1, len(ps) + 1) for s in itertools.combinations(range(len(ps)), n)]
+    expected = [
+        max(min(1.0, len(s) * min(ps[i] for i in s)) for s in sets if mine in s)
+        for mine in range(len(ps))
+    ]
+    assert holm(ps) == pytest.approx(expected)
+
+
+@given(DIFFERENCES.map(lambda d: d[:5]))
+def test_the_bootstrap_interval_is_that_of_all_resamples_there_are(differences):
+    n = len(differences)
+    every = np.array([np.mean(s) for s in itertools.product(differences, repeat=n)])
+    drawn = bootstrap_means({"set": differences}, resamples=4000, seed=0)["set"][:, 0]
+    ends = interval(drawn, confidence=0.9)
+    # The share of all resamples below and above either end; 4,000 draws: 0.05 +- 0.015.
+    assert np.mean(every < ends[0] - 1e-9) <= 0.065
+    assert np.mean(every > ends[1] + 1e-9) <= 0.065
+    assert np.mean(every <= ends[0] + 1e-9) >= 0.035
+    assert np.mean(every >= ends[1] - 1e-9) >= 0.035
+
+
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_keeps_the_order_and_never_lowers_a_p(ps):
     corrected = holm(ps)

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.evaluation.builders import report
 
 from toolheads.cutoff import CutoffSettings
+from toolheads.data.shared import COUNTS
 from toolheads.errors import ConfigError
 from toolheads.evaluation.comparison import compare
 from toolheads.evaluation.settings import EvaluationSettings
@@ -82,6 +83,39 @@ def test_published_results_have_the_best_of_each_line_in_bold():
 def test_published_results_stand_with_their_intervals():
     table = cells(results_table(BOTH, "ndcg@10", labels=["BM25", "ours"]))
     assert table[2][2] == "**20.00** [20.0, 20.0]"
+
+
+def test_results_are_held_against_a_base_with_a_corrected_test_for_each_set():
+    three = [*BOTH, ("c.json", report({"one": [0.5, 0.4, 0.6], "two": [0.3, 0.1, 0.2, 0.4]}))]
+    text = results_table(
+        three, "ndcg@10", labels=["BM25", "ours", "theirs"], intervals=False, base="BM25"
+    )
+    table = cells(text)
+    assert table[0][5:] == ["ours - BM25", "theirs - BM25"]
+    expected = compare(A, three[2][1])
+    one, two = (f"p {shown_p(line.holm_p or 0)}" for line in expected.datasets)
+    assert table[1][5] == "+50.00 [+50.00, +50.00] p 0.500"  # 2/8, of two sets
+    assert table[1][6].endswith(one)
+    assert table[2][6].endswith(two)
+    assert table[3][6].endswith(f"p {shown_p(expected.macro.p)}")
+    assert table[4][5:] == ["", ""]
+    assert "corrected over 2 data sets (Holm)" in text.splitlines()[-1]
+
+
+def test_a_base_that_no_report_has_is_refused():
+    with pytest.raises(ConfigError, match=r"base must be one of .*a, b, got 'c'"):
+        results_table(BOTH, "ndcg@10", labels=["a", "b"], base="c")
+    with pytest.raises(ConfigError, match="base must be one of labels that differ, a, a"):
+        results_table(BOTH, "ndcg@10", labels=["a", "a"], base="a")
+
+
+def test_a_report_table_tells_how_many_relevant_tools_training_met_where_it_is_known():
+    met = dict(zip(COUNTS, (1234, 40, 30, 12, 7), strict=True))
+    known = replace(A, datasets=(replace(A.datasets[0], in_training=met), A.datasets[1]))
+    table = cells(report_table(known))
+    assert [row[3] for row in table] == [
+        "relevant in training", "7 / 12 / 30", "not known", "", ""
+    ]  # fmt: skip
 
 
 def test_a_summary_has_a_line_for_each_report():

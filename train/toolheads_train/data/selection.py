@@ -1,21 +1,24 @@
-"""Which queries train, which validate, which are left out and why: plain data, no vectors.
+"""Which queries train, which validate, which are left out and why: plain data, no encoder.
 
 The rules, in order: a data set that is excluded is not trained on; tools that are another test
 set's are not trained on; a training query that is, but for its wording, a test query is dropped;
 what is left is split into training and validation; a training query that is nearly a validation
-query is dropped too.
+query is dropped too. Once there are vectors, `without_near_vectors` drops what they find near
+that words do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Literal
 
 import numpy as np
 
+from toolheads.arrays import Bools, Floats, Ids
 from toolheads.data import Dataset
-from toolheads.data.leaks import check_validation, find_leaks
+from toolheads.data.leaks import check_validation, close_rows, find_leaks
 from toolheads.data.overlap import Overlap, overlapping_tools, without_tools
 from toolheads.data.splits import split_by_dataset, split_by_query, split_by_tool
 from toolheads.domain import Query, Tool
@@ -69,6 +72,8 @@ class Selection:
     """Data sets and their tools that label-free pairs are made of."""
     counts: dict[str, int]
     """Why queries or tools were left out → how many."""
+    near: dict[str, int] = field(default_factory=dict)
+    """Data set → training queries dropped for their vectors; those that lost none are not there."""
 
 
 def select(
@@ -144,6 +149,88 @@ def select(
         )
         raise ConfigError(msg)
     return Selection(used, _catalogues(datasets, exclude, label_free, overlap, counts), counts)
+
+
+@dataclass(frozen=True)
+class QueryVectors:
+    """Vectors of the queries that one data set trains and validates with."""
+
+    train: Floats
+    """(n, d) float32, row by row of `Selected.train`."""
+    validation: Floats
+    """(m, d) float32, row by row of `Selected.validation`."""
+
+
+def without_near_vectors(
+    selection: Selection,
+    vectors: Mapping[str, QueryVectors],
+    test: Floats,
+    *,
+    min_cosine: float,
+) -> tuple[Selection, dict[str, Ids]]:
+    """Drop the training queries whose vectors are near those of a held-out query.
+
+    As with words: near a test query first, then near a validation query. A validation query that
+    was drawn from the training queries goes too where it is near a test query; one that was given
+    for validation stays.
+
+    Args:
+        selection: What `select` gave.
+        vectors: Data set → vectors, one entry for each of the selection.
+        test: (t, d) float32, of the test queries of all data sets that were read.
+        min_cosine: Cosine in (0, 1] from which two are near.
+
+    Returns:
+        What is left, and data set → (k,) int64 rows of `vectors[…].train` that are.
+
+    Raises:
+        ConfigError: If nothing is left to train on, or nothing to validate on.
+    """
+    by_test = {
+        name: close_rows(of_set.train, test, min_cosine=min_cosine) < 0
+        for name, of_set in vectors.items()
+    }
+    stays = {
+        one.dataset.name: _stays(one, vectors[one.dataset.name], test, min_cosine)
+        for one in selection.datasets
+    }
+    held_out = [test[:0], *(vectors[name].validation[stay] for name, stay in stays.items())]
+    validating = np.concatenate(held_out)
+    kept, left, lost = {}, [], {"test": 0, "validation": 0}
+    for one in selection.datasets:
+        name = one.dataset.name
+        rows = np.flatnonzero(by_test[name])
+        far = close_rows(vectors[name].train[rows], validating, min_cosine=min_cosine) < 0
+        kept[name] = rows[far]
+        lost["test"] += len(one.train) - len(rows) + int((~stays[name]).sum())
+        lost["validation"] += int((~far).sum())
+        train = tuple(one.train[row] for row in kept[name].tolist())
+        validation = tuple(compress(one.validation, stays[name].tolist()))
+        left.append(replace(one, train=train, validation=validation))
+    for what in ("train", "validation"):
+        before = sum(len(getattr(one, what)) for one in selection.datasets)
+        if before and not any(getattr(one, what) for one in left):
+            msg = (
+                f"data.min_cosine must leave queries for {what}, got none of {before}: the "
+                f"vectors of all are within {min_cosine} of held-out ones; raise it, and see "
+                "whether the encoder gives all texts one vector"
+            )
+            raise ConfigError(msg)
+    counts = {f"near a {what} query (vectors)": count for what, count in lost.items()}
+    near = {
+        one.dataset.name: len(one.train) - len(kept[one.dataset.name])
+        for one in selection.datasets
+        if len(one.train) > len(kept[one.dataset.name])
+    }
+    used = tuple(one for one in left if one.train or one.validation)
+    return replace(selection, datasets=used, counts=selection.counts | counts, near=near), kept
+
+
+def _stays(one: Selected, vectors: QueryVectors, test: Floats, min_cosine: float) -> Bools:
+    """(m,) Which validation queries are not near a test query, or were given for validation."""
+    given = {query.id for query in one.dataset.split("val")}
+    is_far: Bools = close_rows(vectors.validation, test, min_cosine=min_cosine) < 0
+    return is_far | np.array([query.id in given for query in one.validation], dtype=np.bool_)
 
 
 def _clean(dataset: Dataset, overlap: Overlap, counts: dict[str, int]) -> Selected:
