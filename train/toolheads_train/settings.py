@@ -28,9 +28,46 @@ class HeadSettings:
     """Leave tools at their frozen embeddings and train the query side only."""
     shared: bool = False
     """One head for queries and tools."""
+    widths: tuple[int, ...] = ()
+    """Leading entries of a projection that are trained too, rising, so that one file serves them
+    alone (Matryoshka): `[64, 128, 256]`. Each costs as much time as the whole loss."""
+    feature_dropout: float = 0.0
+    """Share of the entries of every embedding that each step sets to zero, in [0, 1)."""
+    centre: Literal["none", "corpus"] = "none"
+    """`corpus` takes the mean of the training queries out of queries, and that of the training
+    tools out of tools; both are stored in the heads file."""
+
+    def __post_init__(self) -> None:
+        widths = tuple(self.widths)
+        rising = list(widths) == sorted(set(widths)) and all(width >= 1 for width in widths)
+        share = self.feature_dropout
+        rules = (
+            ("widths", list(widths), rising, "rising whole numbers >= 1"),
+            ("feature_dropout", share, 0 <= share < 1, "in [0, 1)"),
+            (
+                "centre",
+                self.centre,
+                self.centre == "none" or not self.shared,
+                "none for a head that both sides share",
+            ),
+        )
+        for name, value, holds, rule in rules:
+            if not holds:
+                msg = f"model.head.{name} must be {rule}, got {value}"
+                raise ConfigError(msg)
 
     def architecture(self, width: int) -> Architecture:
-        """The shape for an encoder of a width."""
+        """The shape for an encoder of a width.
+
+        Raises:
+            ConfigError: If a width to be served is not below it.
+        """
+        if any(served >= width for served in self.widths):
+            msg = (
+                f"model.head.widths must be below {width}, the width of the encoder, which is "
+                f"always served, got {list(self.widths)}"
+            )
+            raise ConfigError(msg)
         return Architecture(
             width=width,
             hidden=tuple(self.hidden),
@@ -59,8 +96,35 @@ class LossSettings:
     """Lower bound of the learned temperature; the upper one is 1."""
     learn_temperature: bool = True
     """Train the temperature with the heads."""
+    negatives: Literal["in_batch", "catalogue"] = "in_batch"
+    """Negatives of a query: the tools that the batch drew, or the tools of a whole catalogue."""
+    catalogue: Literal["own", "all"] = "own"
+    """Which catalogue: that of the query's own data set, which is what it competes with when it
+    is served, or those of all data sets together."""
+    refresh_steps: int = 0
+    """0 projects the catalogue anew in each step, with gradients to every tool. N keeps
+    projections for N steps, without gradients; the batch's own tools are exact always."""
+    catalogue_sample: int | None = None
+    """Tools drawn at random from the catalogues in each step; unset takes all of them."""
+    same_tool_cosine: float | None = None
+    """Leave out tools whose frozen cosine to the positive is at least this; unset leaves out
+    tools of equal text only."""
+    popularity_correction: float = 0.0
+    """Share, in [0, 1], of the correction for tools that batches draw often and that are negatives
+    too often therefore; for `negatives: in_batch`."""
+    same_side: float = 0.0
+    """Weight of the same loss with queries among queries of other tools, and tools among tools."""
+    distance_penalty: float = 0.0
+    """Weight of 1 - cosine of a projection and its embedding, averaged over both sides."""
+    distil: Literal["none", "kl", "margin_mse"] = "none"
+    """What is learned from a teacher's scores besides: their distribution, or their margins."""
+    distil_weight: float = 1.0
+    """Weight of the distillation."""
+    teacher_temperature: float = 1.0
+    """The teacher's scores are divided by it; then they are logits."""
 
     def __post_init__(self) -> None:
+        self._check_extras()
         if not 0 < self.min_temperature <= self.temperature <= 1:
             msg = (
                 "model.loss.temperature must be in [min_temperature, 1] with min_temperature > 0, "
@@ -69,6 +133,50 @@ class LossSettings:
             raise ConfigError(msg)
         if self.mask_margin is not None and not math.isfinite(self.mask_margin):
             msg = f"model.loss.mask_margin must be finite or unset, got {self.mask_margin}"
+            raise ConfigError(msg)
+
+    def _check_extras(self) -> None:
+        """Rules of the parts that are off by default."""
+        sample, same = self.catalogue_sample, self.same_tool_cosine
+        rules = (
+            ("refresh_steps", self.refresh_steps, self.refresh_steps >= 0, ">= 0"),
+            ("catalogue_sample", sample, sample is None or sample >= 1, ">= 1 or unset"),
+            ("same_tool_cosine", same, same is None or 0 < same <= 1, "in (0, 1] or unset"),
+            (
+                "popularity_correction",
+                self.popularity_correction,
+                0 <= self.popularity_correction <= 1,
+                "in [0, 1]",
+            ),
+            ("same_side", self.same_side, 0 <= self.same_side < math.inf, ">= 0 and finite"),
+            (
+                "distance_penalty",
+                self.distance_penalty,
+                0 <= self.distance_penalty < math.inf,
+                ">= 0 and finite",
+            ),
+            (
+                "distil_weight",
+                self.distil_weight,
+                0 < self.distil_weight < math.inf,
+                "> 0 and finite",
+            ),
+            (
+                "teacher_temperature",
+                self.teacher_temperature,
+                0 < self.teacher_temperature < math.inf,
+                "> 0 and finite",
+            ),
+        )
+        for name, value, holds, rule in rules:
+            if not holds:
+                msg = f"model.loss.{name} must be {rule}, got {value}"
+                raise ConfigError(msg)
+        if self.popularity_correction and self.negatives == "catalogue":
+            msg = (
+                "model.loss.popularity_correction must be 0 where negatives are a catalogue, whose "
+                f"tools all count once, got {self.popularity_correction}"
+            )
             raise ConfigError(msg)
 
 

@@ -84,3 +84,34 @@ def test_a_sentence_of_a_script_without_spaces_is_a_sentence():
     ((query, positive),) = texts(tool("获取一个城市未来十天的详细天气预报信息。需要城市名。"))
     assert query == "获取一个城市未来十天的详细天气预报信息。"
     assert "需要城市名。" in positive
+
+
+def test_a_name_asks_for_the_tool_without_it():
+    one = tool("Use getForecast or get  Forecast for the weather of a city.")
+    ((query, positive),) = texts(one, kind="name")
+    assert query == "get Forecast"
+    assert positive == (
+        "weather: Use or for the weather of a city.\nParameters: city: name of the city"
+    )
+
+
+def test_a_name_of_one_word_or_a_tool_without_description_asks_for_nothing():
+    assert texts(tool("Get the forecast of a city.", name="search"), kind="name") == []
+    assert texts(tool("Short."), kind="name") == []
+
+
+def test_a_nameless_tool_without_a_server_is_a_tool():
+    ((_, positive),) = texts(tool("Covers ten days.", server=None, input_schema=None), kind="name")
+    assert positive == "tool: Covers ten days."
+
+
+def test_parameters_ask_for_name_and_description():
+    schema = {"properties": {f"p{i}": {"description": f"the part number {i}"} for i in range(4)}}
+    ((query, positive),) = texts(tool(input_schema=schema), kind="parameters")
+    assert query == "the part number 0. the part number 1. the part number 2."
+    assert positive == "weather get Forecast: Get the forecast of a city. Covers ten days."
+
+
+def test_parameters_without_descriptions_ask_for_nothing():
+    bare = {"properties": {"city": {}, "day": {"description": "day"}}}
+    assert texts(tool(input_schema=bare), kind="parameters") == []

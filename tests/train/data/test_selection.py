@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,7 +8,13 @@ torch = pytest.importorskip("torch")
 from toolheads.data import Dataset  # noqa: E402
 from toolheads.domain import Query, Tool  # noqa: E402
 from toolheads.errors import ConfigError, DataError  # noqa: E402
-from toolheads_train.data.selection import Selection, ValidationSettings, select  # noqa: E402
+from toolheads_train.data.selection import (  # noqa: E402
+    QueryVectors,
+    Selection,
+    ValidationSettings,
+    select,
+    without_near_vectors,
+)
 
 pytestmark = pytest.mark.train
 
@@ -166,3 +173,82 @@ def test_an_unknown_data_set_is_named(setting):
 def test_a_share_of_nothing_or_all_is_refused(share):
     with pytest.raises(ConfigError, match=r"validation.share must be in \(0, 1\)"):
         ValidationSettings(share=share)
+
+
+def directions(n, first=0, d=64):
+    """n rows of their own direction each, from the direction `first`."""
+    return np.eye(d, dtype=np.float32)[first : first + n]
+
+
+def near_to(row, cosine):
+    """A row with a cosine to a row of `directions`, off in the last direction."""
+    found = cosine * row
+    found[-1] += np.sqrt(1 - cosine**2)
+    return found
+
+
+def guarded(one, train, validation, test, least=0.97):
+    vectors = {one.datasets[0].dataset.name: QueryVectors(train, validation)}
+    return without_near_vectors(one, vectors, test, min_cosine=least)
+
+
+def given_validation(train=6, val=3):
+    """One data set whose validation queries are of split `val`."""
+    a = dataset("a", train)
+    more = dataset("a", val, split="val", start=50).queries
+    more = tuple(Query(f"v{i}", q.text, q.relevance, "val") for i, q in enumerate(more))
+    return chosen([Dataset("a", a.tools, (*a.queries, *more), {})], by="given")
+
+
+def test_training_queries_near_a_held_out_vector_are_dropped_and_counted_by_what_they_are_near():
+    picked = given_validation()
+    train, validation, test = directions(6), directions(3, 10), directions(2, 20)
+    train[1], train[4] = near_to(test[0], 0.98), 3 * near_to(validation[2], 0.975)
+    train[5] = near_to(test[1], 0.96)
+    left, rows = guarded(picked, train, validation, test)
+    assert [q.id for q in left.datasets[0].train] == ["a-0", "a-2", "a-3", "a-5"]
+    assert rows["a"].tolist() == [0, 2, 3, 5]
+    assert left.counts["near a test query (vectors)"] == 1
+    assert left.counts["near a validation query (vectors)"] == 1
+    assert left.near == {"a": 2}
+    assert left.counts["near a test query"] == picked.counts["near a test query"]
+
+
+def test_what_words_found_and_selected_is_left_as_it_was():
+    picked = given_validation()
+    left, _ = guarded(picked, directions(6), directions(3, 10), directions(2, 20))
+    assert left.datasets == picked.datasets
+    assert left.near == {}
+
+
+def test_a_drawn_validation_query_near_a_test_query_goes_and_a_given_one_stays():
+    drawn = chosen([dataset("a", 100)])
+    one = drawn.datasets[0]
+    train, validation = directions(len(one.train), d=256), directions(len(one.validation), 100, 256)
+    left, _ = guarded(drawn, train, validation, validation[:1])
+    assert len(left.datasets[0].validation) == len(one.validation) - 1
+    assert left.counts["near a test query (vectors)"] == 1
+    given = given_validation()
+    left, _ = guarded(given, directions(6), directions(3, 10), directions(1, 10))
+    assert len(left.datasets[0].validation) == 3
+
+
+def test_a_query_near_a_dropped_validation_query_stays():
+    drawn = chosen([dataset("a", 100)])
+    one = drawn.datasets[0]
+    train, validation = directions(len(one.train), d=256), directions(len(one.validation), 100, 256)
+    test = near_to(validation[0], 0.98)[None]
+    train[3] = near_to(validation[0], 0.98)
+    train[3, -1] *= -1  # 0.98 from the validation query, 0.92 from the test query
+    left, _ = guarded(drawn, train, validation, test)
+    assert len(left.datasets[0].train) == len(one.train)
+
+
+def test_equal_vectors_everywhere_are_an_error_that_says_so():
+    rows = np.ones((6, 4), np.float32)
+    with pytest.raises(ConfigError, match="min_cosine must leave queries for train, got none of 6"):
+        guarded(given_validation(), rows, rows[:3], rows[:0])
+    drawn = chosen([dataset("a", 30)])
+    n, m = len(drawn.datasets[0].train), len(drawn.datasets[0].validation)
+    with pytest.raises(ConfigError, match=f"must leave queries for validation, got none of {m}"):
+        guarded(drawn, directions(n), np.ones((m, 64), np.float32), np.ones((1, 64), np.float32))

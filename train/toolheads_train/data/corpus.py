@@ -142,6 +142,8 @@ class TrainingCorpus:
     """Of each source, whether nobody labelled it."""
     source_offsets: tuple[int, ...]
     """s + 1 query rows: source i has rows source_offsets[i] to source_offsets[i + 1]."""
+    tool_offsets: tuple[int, ...]
+    """s + 1 tool rows: source i has the tools tool_offsets[i] to tool_offsets[i + 1]."""
     query_ids: tuple[str, ...]
     """q names for messages."""
 
@@ -219,6 +221,7 @@ def build_corpus(sources: Sequence[Source]) -> TrainingCorpus:
         names=tuple(s.name for s in sources),
         label_free=tuple(s.label_free for s in sources),
         source_offsets=tuple(accumulate((len(s.queries) for s in sources), initial=0)),
+        tool_offsets=tuple(starts),
         query_ids=tuple(
             str(s.query_ids[i]) if s.query_ids else f"{s.name}[{i}]"
             for s in sources

@@ -17,6 +17,7 @@ from toolheads.errors import ConfigError
 from toolheads.texts import TextSettings
 from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.folders import FolderSettings, LoadedFolders, load_folders
+from toolheads_train.data.pairs import PairKind
 from toolheads_train.data.sampling import BatchSampler, SamplingSettings, steps_of_epoch
 from toolheads_train.data.selection import ValidationSettings
 from toolheads_train.data.validation_set import ValidationSet
@@ -88,9 +89,16 @@ class TensorData(pl.LightningDataModule):
         """D, entries of an embedding."""
         return self.corpus.width
 
+    @property
+    def seed(self) -> int:
+        """Of splits and batches."""
+        return self._seed
+
     def sampler(self, corpus: TrainingCorpus) -> BatchSampler:
         """A sampler at its start, for the corpus as it is on a device."""
-        return BatchSampler(corpus, self.sampling, seed=self._seed)
+        return BatchSampler(
+            corpus, self.sampling, seed=self._seed, total_steps=self._planned_steps()
+        )
 
     def train_dataloader(self) -> Chunks:
         """The chunks of an epoch."""
@@ -99,6 +107,16 @@ class TensorData(pl.LightningDataModule):
     def val_dataloader(self) -> Chunks:
         """One step is the whole validation."""
         return Chunks(1, 1)
+
+    def _planned_steps(self) -> int | None:
+        """Optimiser steps of the whole training; None where there is no Trainer, or no end."""
+        if self.trainer is None:
+            return None
+        plans = [self.trainer.max_steps] if self.trainer.max_steps >= 0 else []
+        epochs = self.trainer.max_epochs
+        if epochs is not None and epochs >= 0:
+            plans.append(epochs * steps_of_epoch(self.corpus, self.sampling))
+        return min(plans, default=None)
 
 
 class FolderData(TensorData):
@@ -119,9 +137,14 @@ class FolderData(TensorData):
         train: list[str] | None = None,
         exclude: list[str] | None = None,
         label_free: list[str] | None = None,
+        label_free_kinds: list[PairKind] | None = None,
+        composed_share: float = 0.0,
+        teacher: str | None = None,
+        mined: str | None = None,
         overlap: str | None = None,
         validation: ValidationSettings = _VALIDATION,
         min_jaccard: float = 0.8,
+        min_cosine: float | None = None,
         max_queries: int | None = None,
         skip_bad: bool = False,
         sampling: SamplingSettings = _SAMPLING,
@@ -143,11 +166,21 @@ class FolderData(TensorData):
             exclude: Names of data sets to leave out of training and validation. Their test
                 queries are still guarded.
             label_free: Names of catalogues for label-free pairs; null takes those without queries.
+            label_free_kinds: What of a tool becomes the query of a label-free pair: summary (the
+                first sentence of its description; the default), name, parameters.
+            composed_share: For each training query, how many are added that are two or three of
+                one data set in one text, with the tools of all of them.
+            teacher: File of a teacher's scores, as `toolheads train teach` writes it; null takes
+                those of the queries themselves.
+            mined: File of hard negatives, as `toolheads train mine` writes it; null takes those
+                of the queries themselves. data.sampling.hard_negatives draws them.
             overlap: File of tools that are another test set's; null looks for overlap.json in the
                 roots.
             validation: Which queries choose the checkpoint.
             min_jaccard: Shared words over all words from which a training query is too near a
                 held-out one.
+            min_cosine: Cosine of the frozen vectors from which a training query is too near a
+                held-out one; null compares words alone. The test queries are embedded for it.
             max_queries: Most training queries of one data set; null takes all.
             skip_bad: Leave out lines that cannot be read instead of refusing the file.
             sampling: How batches are drawn.
@@ -164,9 +197,14 @@ class FolderData(TensorData):
             train=None if train is None else tuple(train),
             exclude=tuple(exclude or ()),
             label_free=None if label_free is None else tuple(label_free),
+            label_free_kinds=("summary",) if label_free_kinds is None else tuple(label_free_kinds),
+            composed_share=composed_share,
+            teacher=teacher,
+            mined=mined,
             overlap=overlap,
             validation=validation,
             min_jaccard=min_jaccard,
+            min_cosine=min_cosine,
             max_queries=max_queries,
             skip_bad=skip_bad,
         )
@@ -191,7 +229,7 @@ class FolderData(TensorData):
     def _load(self) -> None:
         if self.loaded is not None:
             return
-        needs_pairs = self.sampling.label_free_share > 0
+        needs_pairs = self.sampling.needs_label_free
         self.loaded = load_folders(self.folders, seed=self._seed, label_free=needs_pairs)
         for line in self.loaded.summary():
             logger.info(line)

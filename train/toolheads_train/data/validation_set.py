@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from toolheads.domain import Tool
 from toolheads.evaluation.ranked import Relevant
 
 
@@ -28,6 +29,10 @@ class ValidationSet:
     """q + 1 rows: query i has the clauses clause_offsets[i] to clause_offsets[i + 1]."""
     other_views: Mapping[str, Tensor] = field(default_factory=dict)
     """View → (n, d) embeddings of tools, of views without a part in training; as `clauses`."""
+    catalogue: tuple[Tool, ...] = ()
+    """(n,) the tools themselves, for shared words; empty for vectors that came without."""
+    texts: tuple[str, ...] = ()
+    """(q,) the queries themselves; as `catalogue`."""
 
     def to(self, device: torch.device | str) -> ValidationSet:
         """The same set on a device."""

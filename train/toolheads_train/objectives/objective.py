@@ -8,7 +8,7 @@ its place or are added to it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -47,6 +47,25 @@ class Objective(Protocol):
     ) -> Losses:
         """Compute losses of the device's own share of a batch that all devices know."""
         ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the losses to come depend on beside the heads; goes into a checkpoint."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was called."""
+        ...
+
+
+class Stateless:
+    """An objective whose losses depend on the heads and the batch alone."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to load."""
 
 
 @dataclass(frozen=True)

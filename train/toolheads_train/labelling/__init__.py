@@ -1,0 +1,1 @@
+"""What training queries are told besides their labels: a teacher's scores, mined tools."""
