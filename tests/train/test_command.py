@@ -19,6 +19,7 @@ pytest.importorskip("lightning")
 from tests.hash_encoder import HashEncoder  # noqa: E402
 from tests.train.synthetic import HARMLESS  # noqa: E402
 
+from toolheads.heads import load_heads  # noqa: E402
 from toolheads_train.cli import main  # noqa: E402
 from toolheads_train.data import folders  # noqa: E402
 from toolheads_train.loop.module import HeadsModule  # noqa: E402
@@ -84,7 +85,8 @@ def command(*more, name="run", config="minilm"):
 
 
 def test_fit_leaves_a_folder_with_config_metrics_and_checkpoints(data, caplog):
-    assert main(command("--model.optimizer.lr", "0.001")) == 0
+    options = ["--model.optimizer.lr", "0.001", "--data.sampling.label_free_share", "0.5"]
+    assert main(command(*options)) == 0
     run = data.parent / "runs" / "run"
     assert {"config.yaml", "metrics.csv"} <= {path.name for path in run.iterdir()}
     assert {path.name for path in (run / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
@@ -93,6 +95,22 @@ def test_fit_leaves_a_folder_with_config_metrics_and_checkpoints(data, caplog):
     assert (run / "metrics.csv").read_text().count("\n") == 6  # header, start, four chunks
     assert "train on catalogue (label-free): 30 label-free pairs" in caplog.text
     assert "validate on one: 10 queries, 30 tools" in caplog.text
+
+
+def test_options_of_the_heads_reach_the_heads_file(data):
+    options = ["--model.head.widths", "[4, 8]", "--model.head.centre", "corpus"]
+    options += ["--model.head.feature_dropout", "0.1", "--model.ema", "0.5"]
+    assert main(command(*options, "--model.head.hidden", "[]")) == 0
+    heads = load_heads(data.parent / "runs/run/heads.npz")
+    assert heads.header.widths == (4, 8)
+    assert heads.state.centre is not None
+    assert heads.state.architecture.hidden == ()
+    stored = heads.header.training["config"]["model"]
+    assert (stored["ema"], stored["head"]["feature_dropout"]) == (0.5, 0.1)
+    checkpoint = data.parent / "runs/run/checkpoints/last.ckpt"
+    out = data.parent / "again.npz"
+    assert main(["export", "--ckpt", str(checkpoint), "--out", str(out)]) == 0
+    assert load_heads(out).at_width(4).state.projection_width == 4
 
 
 def test_a_killed_run_resumed_by_the_command_equals_one_that_was_not(data, monkeypatch):

@@ -14,7 +14,7 @@ _NEEDED = ("torch", "lightning.pytorch", "jsonargparse")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `toolheads train fit|validate|export …`.
+    """Run `toolheads train fit|validate|sweep|export|soup|teach|mine …`.
 
     Args:
         argv: The words after `toolheads train`.
@@ -30,6 +30,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             from toolheads_train.outcome.export import main as export
 
             return export(words[1:])
+        if words[:1] == ["soup"]:
+            from toolheads_train.outcome.soup import main as soup
+
+            return soup(words[1:])
+        if words[:1] in (["teach"], ["mine"]):
+            from toolheads_train.labelling.command import mine_main, teach_main
+
+            return (teach_main if words[0] == "teach" else mine_main)(words[1:])
+        if words[:1] == ["sweep"]:
+            from toolheads_train.sweep.command import main as sweep
+
+            return sweep(words[1:])
         from toolheads_train.command import run
 
         run(words)

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def run(words: Sequence[str]) -> None:
     Raises:
         ConfigError: If an argument, a config file or a setting breaks its rule.
     """
+    with parsing():
+        TrainCommand(list(words))
+
+
+@contextmanager
+def parsing() -> Iterator[None]:
+    """Logs, warnings and errors as a command has them, for as long as it parses and runs.
+
+    Raises:
+        ConfigError: For what the libraries below call a mistake in an argument.
+    """
     set_parsing_settings(docstring_parse_attribute_docstrings=True)
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
@@ -71,7 +83,7 @@ def run(words: Sequence[str]) -> None:
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="lightning")
         warnings.filterwarnings("ignore", message=r"(?s).*JSONARGPARSE_DEPRECATION_WARNINGS")
         try:
-            TrainCommand(list(words))
+            yield
         except (ArgumentError, MisconfigurationException) as e:
             raise ConfigError(" ".join(str(e).split())) from e
 

@@ -19,6 +19,7 @@ from tests.train.synthetic import HARMLESS  # noqa: E402
 from toolheads import DenseScorer, Embedder, load_heads, read_dataset  # noqa: E402
 from toolheads.evaluation.evaluate import evaluate  # noqa: E402
 from toolheads.evaluation.settings import EvaluationSettings  # noqa: E402
+from toolheads.heads.fusion import LexicalPart  # noqa: E402
 from toolheads.scorers.clm import CLMScorer  # noqa: E402
 from toolheads_train.cli import main  # noqa: E402
 from toolheads_train.data import folders  # noqa: E402
@@ -35,6 +36,8 @@ CALIBRATION = """\
 calibration:
   tool_weights: [{text: 1.0}, {text: 0.7, name: 0.3}]
   clause_weights: [0.0, 0.5]
+  lexical_weights: [0.2]
+  hubness_weights: [0.0, 0.1]
 """
 
 
@@ -122,8 +125,10 @@ def test_the_plots_are_pictures_that_can_be_read(run):
 
 
 def test_the_exported_heads_are_the_ones_that_were_measured(run):
-    """What serving ranks with the file is what calibration says, views and clauses included."""
+    """What serving ranks with the file is what calibration says: views, clauses and words too."""
     heads = load_heads(run / "heads.npz")
+    assert heads.fusion is not None
+    assert heads.fusion.lexical == LexicalPart(0.2)
     dataset = read_dataset(run.parents[1] / "data" / "made")
     settings = EvaluationSettings(split="val", metrics=("ndcg@10",), k=10)
     told = summary_of(run)["metrics"]

@@ -6,8 +6,9 @@ Trainer: precision, devices, logging, checkpoints.
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Any
+from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -15,15 +16,22 @@ from torch import Tensor
 
 from toolheads.errors import ConfigError
 from toolheads.heads.architecture import Architecture
+from toolheads_train.data.centres import centres_of
 from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.sampling import Batch, BatchSampler
 from toolheads_train.data.validation_set import ValidationSet
 from toolheads_train.errors import NotFiniteError
+from toolheads_train.loop.averaging import averaged_copy, update_average
+from toolheads_train.loop.captured import CapturedStep, CudaGraphs, Recorder, follow_capture
+from toolheads_train.loop.contrast import FastInBatch, why_not_contrast
 from toolheads_train.loop.validation import DEFAULT_METRICS, validate
 from toolheads_train.model.heads import TwoHeads
-from toolheads_train.objectives.in_batch import InBatch
+from toolheads_train.objectives.make import make_objective
+from toolheads_train.objectives.matryoshka import Matryoshka
 from toolheads_train.objectives.objective import Gather, Losses, Objective, OneDevice
 from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "toolheads"
 """Key in a checkpoint of what is not a weight: architecture, settings, sampler."""
@@ -38,6 +46,7 @@ class HeadsModule(pl.LightningModule):
     """Trains a `TwoHeads` on a `TrainingCorpus`."""
 
     heads: TwoHeads
+    averaged: TwoHeads | None
 
     def __init__(
         self,
@@ -45,6 +54,8 @@ class HeadsModule(pl.LightningModule):
         loss: LossSettings = _LOSS,
         optimizer: OptimizerSettings = _OPTIMIZER,
         store_dtype: str = "float32",
+        ema: float | None = None,
+        capture: Literal["auto", "never"] = "auto",
     ) -> None:
         """Take settings; the heads are built when the width of the embeddings is known.
 
@@ -53,9 +64,13 @@ class HeadsModule(pl.LightningModule):
             loss: Positives, negatives, temperature.
             optimizer: AdamW and its schedule.
             store_dtype: Precision of the embeddings on the device: float32, bfloat16 or float16.
+            ema: Decay, in (0, 1), of a moving average of the weights over optimiser steps, which
+                is then what is validated and exported; null exports the weights themselves.
+            capture: `auto` records a step as a CUDA graph and replays it, where there is one CUDA
+                device and the loss allows it; `never` runs each step anew.
 
         Raises:
-            ConfigError: If the precision is none of these.
+            ConfigError: If the precision is none of these, or the decay breaks its rule.
         """
         super().__init__()
         self.automatic_optimization = False
@@ -64,8 +79,15 @@ class HeadsModule(pl.LightningModule):
         if store_dtype not in dtypes:
             msg = f"model.store_dtype must be one of {', '.join(dtypes)}, got {store_dtype!r}"
             raise ConfigError(msg)
-        self._store_dtype = dtypes[store_dtype]
+        self.store_dtype: torch.dtype = dtypes[store_dtype]
+        if ema is not None and not 0 < ema < 1:
+            msg = f"model.ema must be in (0, 1) or null, got {ema}"
+            raise ConfigError(msg)
+        self.ema, self.averaged = ema, None
+        self.capture = capture
+        self._captured: CapturedStep | None = None
         self._sampler_state: dict[str, Any] | None = None
+        self._objective_state: dict[str, Any] | None = None
         self._objective: Objective | None = None
         self._sets: list[ValidationSet] = []
 
@@ -79,7 +101,17 @@ class HeadsModule(pl.LightningModule):
         # The seed counts, not what was drawn since: reading data may draw numbers too.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch.initial_seed())
-            self.heads = build_heads(self.head.architecture(self._data.width), self.head, self.loss)
+            architecture = self.head.architecture(self._data.width)
+            weights = torch.tensor(self._data.view_weights)
+            is_centred = self.head.centre == "corpus"
+            centres = centres_of(self._data.corpus, weights) if is_centred else None
+            self.heads = build_heads(architecture, self.head, self.loss, centres)
+        self.averaged = None if self.ema is None else averaged_copy(self.heads)
+
+    @property
+    def served(self) -> TwoHeads:
+        """The heads that are validated and exported: the averaged ones, if there are some."""
+        return self.heads if self.averaged is None else self.averaged
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """One fused AdamW over everything that is trained."""
@@ -94,12 +126,18 @@ class HeadsModule(pl.LightningModule):
 
     def on_fit_start(self) -> None:
         """Put the corpus on the device, once, and continue the sampler of a checkpoint."""
-        self._corpus: TrainingCorpus = self._data.corpus.to(self.device, self._store_dtype)
+        self._corpus: TrainingCorpus = self._data.corpus.to(self.device, self.store_dtype)
         self._view_weights = torch.tensor(self._data.view_weights, device=self.device)
-        self._objective = self.objective(self._view_weights)
+        self._objective = self._fast_objective() or self.objective(self._view_weights)
+        if self.head.widths:
+            self._objective = Matryoshka(
+                lambda: self.objective(self._view_weights), self.head.widths
+            )
         self._sampler: BatchSampler = self._data.sampler(self._corpus)
         if self._sampler_state is not None:
             self._sampler.load_state_dict(self._sampler_state)
+        if self._objective_state is not None:
+            self._objective.load_state_dict(self._objective_state)
         self._gather: Gather = OneDevice() if self.trainer.world_size == 1 else _AllDevices(self)
         size = self._data.sampling.batch_size
         if size % self.trainer.world_size:
@@ -110,10 +148,51 @@ class HeadsModule(pl.LightningModule):
             raise ConfigError(msg)
         self._record = _Record(size, self.device)
         self._total_steps = self._planned_steps()
+        recorder = self._recorder()
+        if recorder is not None:
+            self._captured = CapturedStep(self._step, recorder)
+        self._lr: Tensor | None = None
+
+    def on_train_end(self) -> None:
+        """Let go of the recorded step: it points to weights that are about to move."""
+        self._captured = None
 
     def objective(self, view_weights: Tensor) -> Objective:
         """What is minimised; a subclass may put another objective here."""
-        return InBatch(self.loss, view_weights)
+        return make_objective(self.loss, view_weights)
+
+    def _fast_objective(self) -> Objective | None:
+        """The objective with its gradient made by hand, where that is faster.
+
+        Under autocast, for what it can do. In float32 it would round other bits than `InBatch`.
+        """
+        is_fast = (
+            self.trainer.precision == "bf16-mixed"
+            and self.trainer.world_size == 1
+            and self._has_own_objective
+            and why_not_contrast(self.head, self.loss, self._data.sampling) is None
+        )
+        return FastInBatch(self.loss, self._data.view_weights) if is_fast else None
+
+    @property
+    def _has_own_objective(self) -> bool:
+        return type(self).objective is HeadsModule.objective
+
+    def _recorder(self) -> Recorder | None:
+        """What records a step; None where it is run anew each time."""
+        if self.capture == "never" or self.device.type != "cuda":
+            return None
+        rules = (
+            (self.trainer.world_size == 1, "several devices"),
+            (self._has_own_objective, "an objective of its own"),
+            (self.loss.negatives == "in_batch", "model.loss.negatives"),
+            (not self.head.feature_dropout, "model.head.feature_dropout"),
+        )
+        why = next((why for holds, why in rules if not holds), None)
+        if why is not None:
+            logger.info("steps are not captured as a CUDA graph, because of %s", why)
+            return None
+        return CudaGraphs()
 
     # -- training -------------------------------------------------------------------------------
 
@@ -132,6 +211,7 @@ class HeadsModule(pl.LightningModule):
             self._total_steps - first,
         )
         began = time.perf_counter()
+        self._record.begin(first)
         for step in range(first, first + steps):
             self._optimise(optimizer, step)
         _count_steps(self.trainer, steps)
@@ -139,9 +219,28 @@ class HeadsModule(pl.LightningModule):
 
     def _optimise(self, optimizer: torch.optim.Optimizer, step: int) -> None:
         """One optimiser step. Nothing in here waits for the device."""
-        for group in optimizer.param_groups:
-            group["lr"] = self.optimizer.lr_at(step, self._total_steps)
+        lr = self.optimizer.lr_at(step, self._total_steps)
         batch = self._sampler.draw()
+        if self._captured is not None:
+            self._set_lr(optimizer, lr)
+            self._captured(batch)
+            return
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        self._step(batch)
+
+    def _set_lr(self, optimizer: torch.optim.Optimizer, lr: float) -> None:
+        """The learning rate where a recorded step reads it."""
+        if self._lr is None:
+            # Here and not earlier: a checkpoint brings param groups of its own.
+            self._lr = torch.tensor(lr, device=self.device)
+            for group in optimizer.param_groups:
+                group["lr"] = self._lr
+        self._lr.fill_(lr)
+
+    def _step(self, batch: Batch) -> None:
+        """One optimiser step on a batch. All that it reads of the host is the same each time."""
+        (optimizer,) = self.trainer.optimizers
         if self._objective is None:
             msg = "the objective must be made in on_fit_start"
             raise RuntimeError(msg)
@@ -150,9 +249,12 @@ class HeadsModule(pl.LightningModule):
         self.manual_backward(losses.rows.mean())
         if self.optimizer.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.parameters(), self.optimizer.clip)
+        follow_capture(optimizer)  # here, as a checkpoint may be of a captured training
         optimizer.step()
         self.heads.clamp_logit_scale()
-        self._record.add(step, batch, losses)
+        if self.averaged is not None and self.ema is not None:
+            update_average(self.averaged, self.heads, self.ema)
+        self._record.add(batch, losses)
 
     def _log_chunk(self, first: int, steps: int, began: float) -> None:
         """Read the device's buffers, the only wait of a chunk, and log them."""
@@ -207,7 +309,7 @@ class HeadsModule(pl.LightningModule):
         began = time.perf_counter()
         # In full precision always: a metric must not depend on the training's precision.
         with torch.autocast(self.device.type, enabled=False):
-            found = validate(self.heads, self._sets, self._view_weights, DEFAULT_METRICS)
+            found = validate(self.served, self._sets, self._view_weights, DEFAULT_METRICS)
         values = {f"val/{name}": value for name, value in found.pop("").items()}
         for set_name, metrics in found.items():
             values |= {f"val/{set_name}/{name}": value for name, value in metrics.items()}
@@ -229,7 +331,9 @@ class HeadsModule(pl.LightningModule):
             "alpha": float(self.heads.state.alpha),
             "freeze_action": self.head.freeze_action,
             "shared": self.head.shared,
+            "widths": list(self.heads.widths),
             "sampler": self._sampler.state_dict(),
+            "objective": {} if self._objective is None else self._objective.state_dict(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -246,7 +350,15 @@ class HeadsModule(pl.LightningModule):
                 f"{stored.get('architecture')}"
             )
             raise ConfigError(msg)
-        self._sampler_state = stored["sampler"]
+        other = sorted(set(checkpoint["state_dict"]) ^ set(self.state_dict()))
+        if other or stored.get("widths", []) != list(self.heads.widths):
+            msg = (
+                "a checkpoint must be of this config's model.ema, model.head.centre, "
+                "model.head.feature_dropout and model.head.widths, got one that differs in "
+                f"{other[0] if other else 'widths'}"
+            )
+            raise ConfigError(msg)
+        self._sampler_state, self._objective_state = stored["sampler"], stored["objective"]
 
     # -- the data module and the plan -------------------------------------------------------------
 
@@ -282,8 +394,13 @@ def check_precision(trainer: pl.Trainer) -> None:
         raise ConfigError(msg)
 
 
-def build_heads(architecture: Architecture, head: HeadSettings, loss: LossSettings) -> TwoHeads:
-    """Heads at the identity, from settings."""
+def build_heads(
+    architecture: Architecture,
+    head: HeadSettings,
+    loss: LossSettings,
+    centres: tuple[Tensor, Tensor] | None = None,
+) -> TwoHeads:
+    """Heads at the identity, from settings; with (d,) centres of queries and tools, if any."""
     heads = TwoHeads(
         architecture,
         alpha=head.alpha,
@@ -291,6 +408,10 @@ def build_heads(architecture: Architecture, head: HeadSettings, loss: LossSettin
         max_logit_scale=1 / loss.min_temperature,
         freeze_action=head.freeze_action,
         shared=head.shared,
+        widths=tuple(head.widths),
+        centres=centres or (None, None),
+        feature_dropout=head.feature_dropout,
+        dropout_seed=torch.initial_seed(),
     )
     heads.log_logit_scale.requires_grad_(loss.learn_temperature)
     return heads
@@ -298,6 +419,8 @@ def build_heads(architecture: Architecture, head: HeadSettings, loss: LossSettin
 
 def heads_from_checkpoint(path: str) -> TwoHeads:
     """Read the trained heads out of a checkpoint, on the CPU, without a Trainer.
+
+    They are the averaged ones where the training averaged.
 
     Raises:
         ConfigError: If the file is no checkpoint of this trainer.
@@ -309,37 +432,52 @@ def heads_from_checkpoint(path: str) -> TwoHeads:
             f"{path} must be a checkpoint of `toolheads train`, got one without {CHECKPOINT_KEY!r}"
         )
         raise ConfigError(msg)
+    state = checkpoint["state_dict"]
+    of = "averaged." if any(name.startswith("averaged.") for name in state) else "heads."
+    weights = {
+        name.removeprefix(of): value
+        for name, value in state.items()
+        if name.startswith(of) and ".dropout." not in name
+    }
     heads = TwoHeads(
         Architecture.from_json(stored["architecture"]),
         alpha=stored["alpha"],
         freeze_action=stored["freeze_action"],
         shared=stored["shared"],
+        widths=tuple(stored.get("widths", ())),
+        centres=(weights.get("state.centre"), weights.get("action.centre")),
     )
-    weights = {
-        name.removeprefix("heads."): value for name, value in checkpoint["state_dict"].items()
-    }
     heads.load_state_dict(weights)
     return heads
 
 
 class _Record:
-    """Sums over a chunk, and the batch of the first step that was not finite; all on the device."""
+    """Sums over a chunk, and the batch of the first step that was not finite; all on the device.
+
+    Everything is written in place: a recorded step goes on writing where it did.
+    """
 
     def __init__(self, batch_size: int, device: torch.device) -> None:
         self._sums = torch.zeros(2, device=device)
+        self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
         self.queries = torch.zeros(batch_size, dtype=torch.int64, device=device)
         self.tools = torch.zeros(batch_size, dtype=torch.int64, device=device)
 
+    def begin(self, step: int) -> None:
+        """Say which step comes next."""
+        self._step.fill_(step)
+
     @torch.no_grad()
-    def add(self, step: int, batch: Batch, losses: Losses) -> None:
+    def add(self, batch: Batch, losses: Losses) -> None:
         """Take the losses of one step in."""
         loss = losses.rows.detach().mean()
         self._sums += torch.stack([loss, losses.negatives])
         is_first = ~torch.isfinite(loss) & (self._bad_step < 0)
-        self._bad_step = torch.where(is_first, step, self._bad_step)
-        self.queries = torch.where(is_first, batch.queries, self.queries)
-        self.tools = torch.where(is_first, batch.tools, self.tools)
+        self._bad_step.copy_(torch.where(is_first, self._step, self._bad_step))
+        self.queries.copy_(torch.where(is_first, batch.queries, self.queries))
+        self.tools.copy_(torch.where(is_first, batch.tools, self.tools))
+        self._step += 1
 
     def read(self, steps: int, trainer: pl.Trainer) -> tuple[float, float, int]:
         """Mean loss, mean number of negatives and first bad step (-1: none), and start anew."""

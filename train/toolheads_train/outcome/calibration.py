@@ -1,7 +1,8 @@
-"""After training: how much of the heads to keep, how to weigh views, where to cut the list.
+"""After training: how much of the heads to keep, how to weigh views and words, where to cut.
 
-All three are chosen on validation data, in this order, on the device. Nothing here changes a
-weight; what is chosen goes into the header of the heads file.
+All is chosen on validation data, in this order, on the device; where words or hubness are tried,
+share and views are chosen again beside them, list by list. Nothing here changes a weight; what is
+chosen goes into the header of the heads file.
 """
 
 from __future__ import annotations
@@ -9,23 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import product
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from toolheads.arrays import Floats, Ids
 from toolheads.cutoff import EDGE, CutoffSettings
 from toolheads.errors import ConfigError
 from toolheads.evaluation.metrics import Metric
 from toolheads.evaluation.ranked import adaptive_metrics, ranked_metrics
-from toolheads.heads import Views
+from toolheads.heads import Fusion, Views
+from toolheads.heads.fusion import (
+    FIELD_WEIGHTS,
+    LEXICAL_SETTINGS,
+    HubnessPart,
+    LexicalPart,
+    check_temperature,
+)
 from toolheads_train.data.validation_set import ValidationSet
-from toolheads_train.loop.validation import DEFAULT_METRICS, TOOL_TILE, best_rows
+from toolheads_train.loop.validation import DEFAULT_METRICS
 from toolheads_train.model.heads import TwoHeads
+from toolheads_train.outcome.served_scores import LexicalScores, ProjectedSet
 
 _Key = TypeVar("_Key")
 
@@ -35,8 +43,14 @@ Metrics = dict[str, float]
 MACRO = ""
 """Name of the unweighted mean over the validation sets."""
 
-QUERY_BLOCK = 64
-"""Queries that are scored at once; each may have a dozen clauses."""
+ROUNDS = 3
+"""Most times that all lists are gone through."""
+
+MOST_JOINT = 100
+"""Most pairs of words and views that are tried together."""
+
+WIDER_MARGINS = (0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+"""Margins that are tried besides where words or hubness are mixed in: scores spread further."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,24 @@ class CalibrationSettings:
     clause_weights: tuple[float, ...] = ()
     """Weights of a query's best clause that are tried, in [0, 1]; the whole text has the rest.
     None uses no clauses."""
+    clause_temperatures: tuple[float, ...] = ()
+    """Temperatures that soften the best clause, 0 or in [0.001, 1]; none takes the best itself."""
+    lexical_weights: tuple[float, ...] = ()
+    """Weights of the words that tool and query share, in units of the spread of the query's
+    scores; 0 is without. None tries no words."""
+    lexical_fields: tuple[dict[str, float], ...] = (dict(FIELD_WEIGHTS),)
+    """Weights of the fields of a tool (`name`, `server`, `description`, `parameters`) that are
+    tried with each of these; a field that is not named weighs 0."""
+    hubness_weights: tuple[float, ...] = ()
+    """Weights of what is taken from tools that are near to everything; 0 is without. None tries
+    none."""
+    hubness_neighbours: int = 10
+    """Nearest other tools that say how near a tool is to everything."""
     metric: str = "ndcg@10"
     """What share and weights are chosen by, as the mean over the validation sets."""
+    worst_loss: float | None = None
+    """Settings are preferred with which no validation set falls below the frozen embeddings by
+    more than this share of the metric, in [0, 1]; unset takes the best mean."""
     margins: tuple[float, ...] = (
         *(0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.14, 0.16, 0.18, 0.2),
         *(0.22, 0.25, 0.3, 0.35, 0.4, 0.5),
@@ -73,6 +103,12 @@ class CalibrationSettings:
             ("clause_weights", self.clause_weights, _all(self.clause_weights, 0, 1), "in [0, 1]"),
             ("margins", self.margins, _all(self.margins, 0, math.inf), "finite and >= 0"),
             ("recall_loss", self.recall_loss, 0 <= self.recall_loss < 1, "in [0, 1)"),
+            (
+                "worst_loss",
+                self.worst_loss,
+                self.worst_loss is None or 0 <= self.worst_loss <= 1,
+                "in [0, 1] or unset",
+            ),
         )
         for name, value, holds, rule in rules:
             if not holds:
@@ -80,6 +116,50 @@ class CalibrationSettings:
                 raise ConfigError(msg)
         for weights in self.tool_weights:
             Views(tool=weights)
+        self._check_fusion()
+
+    def _check_fusion(self) -> None:
+        if self.lexical_weights and not self.lexical_fields:
+            msg = "calibration.lexical_fields must have weights to try, got none"
+            raise ConfigError(msg)
+        for temperature in self.clause_temperatures:
+            check_temperature(temperature, "calibration.clause_temperatures")
+        for name in ("lexical_weights", "hubness_weights"):
+            if not _all(getattr(self, name), 0, 100):
+                msg = f"calibration.{name} must be in [0, 100], got {getattr(self, name)}"
+                raise ConfigError(msg)
+        known = LEXICAL_SETTINGS.names
+        for weights in self.lexical_fields:
+            unknown = sorted(set(weights) - set(known))
+            if unknown:
+                listed = ", ".join(known)
+                msg = f"calibration.lexical_fields must weigh {listed}, got {unknown[0]!r:.80}"
+                raise ConfigError(msg)
+            _lexical(1.0, weights)
+        HubnessPart(1.0, self.hubness_neighbours)
+
+    @property
+    def mixed(self) -> dict[str, list[Any]]:
+        """Field of `Serving` → values that are tried, rising; what is not tried is not there."""
+        tried: dict[str, list[Any]] = {
+            "lexical": [
+                _lexical(weight, fields)
+                for fields in self.lexical_fields
+                for weight in sorted({*self.lexical_weights})
+                if weight
+            ],
+            "hubness": [
+                HubnessPart(w, self.hubness_neighbours)
+                for w in sorted({*self.hubness_weights})
+                if w
+            ],
+            "clause_temperature": sorted({*self.clause_temperatures}),
+        }
+        if 0 in self.lexical_weights:
+            tried["lexical"].insert(0, None)
+        if 0 in self.hubness_weights:
+            tried["hubness"].insert(0, None)
+        return {name: values for name, values in tried.items() if values}
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -97,6 +177,34 @@ class MarginPoint:
     completeness: float
     length: float
     """Hits that are shown for a query."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Settings that a ranking depends on."""
+
+    share: float
+    """Of what was learned."""
+    views: Views
+    lexical: LexicalPart | None = None
+    hubness: HubnessPart | None = None
+    clause_temperature: float = 0.0
+
+    @property
+    def fusion(self) -> Fusion | None:
+        """What a heads file says of it."""
+        return Fusion.of(self.lexical, self.hubness, self.clause_temperature)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One list that was gone through beside what was chosen before."""
+
+    settings: tuple[str, ...]
+    """Fields of `Serving`."""
+    values: tuple[tuple[tuple[Any, ...], float], ...]
+    """Values of these fields → the metric."""
+    chosen: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -120,7 +228,11 @@ class Calibration:
     trained: Mapping[str, Metrics]
     """The same of the heads as they were trained."""
     chosen: Mapping[str, Metrics]
-    """The same with the share and the weights that were chosen."""
+    """The same with everything that was chosen."""
+    fusion: Fusion | None = None
+    """What is mixed into the scores."""
+    steps: tuple[Step, ...] = ()
+    """How it was chosen; none where nothing of it was tried."""
 
 
 @torch.no_grad()
@@ -130,7 +242,7 @@ def calibrate(
     tool_views: Mapping[str, float],
     settings: CalibrationSettings,
 ) -> Calibration:
-    """Choose the share, then the weights of views, then the margin.
+    """Choose the share, then the weights of views, then what is mixed in, then the margin.
 
     Args:
         heads: In full precision, on the device to work on; as they were, afterwards.
@@ -142,36 +254,69 @@ def calibrate(
         ConfigError: If a set lacks a view that is tried.
     """
     check_views(sets, tool_views, settings)
-    heads = heads.eval()
+    bench = _Bench(heads.eval(), sets, tool_views, settings)
     as_trained = Views(tool=dict(tool_views))
     tried = sorted({*settings.alphas, 0.0, 1.0})
-    by_share = {}
-    for share in tried:
-        with scaled(heads, share):
-            (by_share[share],) = _measured(heads, sets, tool_views, [as_trained], settings)
-    shares = {share: by_share[share][MACRO][settings.metric] for share in sorted(settings.alphas)}
-    share = best_of(shares)  # rising, so that of equal ones the smallest is taken
+    measured = bench.measured([Serving(share, as_trained) for share in tried])
+    by_share = dict(zip(tried, measured, strict=True))
+    frozen = by_share[0.0]
+    # Rising, so that of equal shares the smallest is taken.
+    shares = {share: by_share[share] for share in sorted(settings.alphas)}
+    serving = Serving(preferred(shares, frozen, settings), as_trained)
     candidates = _candidates(tool_views, settings)
-    with scaled(heads, share):
-        by_views = _measured(heads, sets, tool_views, candidates, settings)
-        values = {at: one[MACRO][settings.metric] for at, one in enumerate(by_views)}
-        at = best_of(values)
-        views = candidates[at]
-        fixed, points = _margin_curve(heads, sets, tool_views, views, settings)
+    serving, by_views = bench.chosen(serving, ("views",), [(one,) for one in candidates], frozen)
+    chosen = by_views[candidates.index(serving.views)]
+    steps: list[Step] = []
+    if settings.mixed:
+        lists = {**settings.mixed, "views": candidates, "share": [*shares]}
+        serving, steps = _descended(bench, serving, lists, frozen)
+        (chosen,) = bench.measured([serving])
+    fixed, points = bench.margin_curve(serving)
     margin = choose_margin(points, fixed.recall, settings.recall_loss)
+    metric = settings.metric
     return Calibration(
-        share=share,
-        views=views,
+        share=serving.share,
+        views=serving.views,
         cutoff=CutoffSettings(margin=margin, max_k=settings.max_k, min_k=settings.min_k),
-        metric=settings.metric,
-        shares=shares,
-        weights=tuple((one, values[i]) for i, one in enumerate(candidates)),
+        metric=metric,
+        shares={share: one[MACRO][metric] for share, one in shares.items()},
+        weights=tuple((v, one[MACRO][metric]) for v, one in zip(candidates, by_views, strict=True)),
         margins=points,
         fixed=fixed,
-        frozen=by_share[0.0],
+        frozen=frozen,
         trained=by_share[1.0],
-        chosen=by_views[at],
+        chosen=chosen,
+        fusion=serving.fusion,
+        steps=tuple(steps),
     )
+
+
+def _descended(
+    bench: _Bench, serving: Serving, lists: Mapping[str, list[Any]], frozen: Mapping[str, Metrics]
+) -> tuple[Serving, list[Step]]:
+    """Go through one list after the other until nothing changes.
+
+    Words and views are tried together: what one of them costs a data set, the other may give back.
+    """
+    fixed = {name: values[0] for name, values in lists.items() if len(values) == 1}
+    serving = replace(serving, **fixed)
+    free = {name: values for name, values in lists.items() if name not in fixed}
+    groups: list[tuple[str, ...]] = [(name,) for name in free]
+    both = ("lexical", "views")
+    if free.keys() >= {*both} and len(free["lexical"]) * len(free["views"]) <= MOST_JOINT:
+        groups = [both, *((name,) for name in free if name not in both)]
+    steps: list[Step] = []
+    for _ in range(ROUNDS):
+        before = serving
+        for names in groups:
+            values = [*product(*(free[name] for name in names))]
+            serving, measured = bench.chosen(serving, names, values, frozen)
+            means = [one[MACRO][bench.settings.metric] for one in measured]
+            chosen = tuple(getattr(serving, name) for name in names)
+            steps.append(Step(names, tuple(zip(values, means, strict=True)), chosen))
+        if serving == before:
+            break
+    return serving, steps
 
 
 def check_views(
@@ -194,12 +339,51 @@ def check_views(
                 f"got {missing[0]!r}; name it in data.validation_views"
             )
             raise ConfigError(msg)
+        if any(settings.lexical_weights) and not (one.catalogue and one.texts):
+            msg = (
+                f"calibration.lexical_weights must be empty for data without texts, got "
+                f"{settings.lexical_weights} and vectors alone in {one.name}"
+            )
+            raise ConfigError(msg)
+        if any(settings.hubness_weights) and "text" not in there:
+            msg = (
+                f"calibration.hubness_weights must be empty without the view text, got "
+                f"{settings.hubness_weights} and {', '.join(sorted(there))} in {one.name}"
+            )
+            raise ConfigError(msg)
 
 
 def best_of(values: Mapping[_Key, float]) -> _Key:
     """The key of the largest value; of equal ones, to nine digits, the first."""
     top = max(values.values())
     return next(key for key, value in values.items() if value >= top - 1e-9)
+
+
+def preferred(
+    measured: Mapping[_Key, Mapping[str, Metrics]],
+    frozen: Mapping[str, Metrics],
+    settings: CalibrationSettings,
+) -> _Key:
+    """The key with the best mean, of those with which no set loses more than is tolerated.
+
+    Where all lose more, the one whose worst set loses least; of equal ones the first.
+
+    Args:
+        measured: Key → set → metrics, the mean of the sets under "".
+        frozen: The same of the frozen embeddings.
+        settings: For the metric, and for what is tolerated.
+    """
+    metric, tolerated = settings.metric, settings.worst_loss
+    means = {key: one[MACRO][metric] for key, one in measured.items()}
+    if tolerated is None:
+        return best_of(means)
+    names = [name for name in frozen if name != MACRO]
+    gains = {
+        key: min(one[name][metric] - frozen[name][metric] for name in names)
+        for key, one in measured.items()
+    }
+    allowed = {key: means[key] for key, gain in gains.items() if gain >= -tolerated - 1e-9}
+    return best_of(allowed or gains)
 
 
 def choose_margin(points: Sequence[MarginPoint], fixed_recall: float, recall_loss: float) -> float:
@@ -240,51 +424,89 @@ def _candidates(tool_views: Mapping[str, float], settings: CalibrationSettings) 
     ]
 
 
-def _measured(
-    heads: TwoHeads,
-    sets: Sequence[ValidationSet],
-    tool_views: Mapping[str, float],
-    candidates: Sequence[Views],
-    settings: CalibrationSettings,
-) -> list[dict[str, Metrics]]:
-    """For each candidate: set → metrics, and the mean of the sets under ""."""
-    names = tuple(dict.fromkeys([*DEFAULT_METRICS, settings.metric]))
-    depth = max(Metric.parse(name).cutoff for name in names)
-    found: list[dict[str, Metrics]] = [{} for _ in candidates]
-    for one in sets:
-        projected = _projected(heads, one, tool_views, candidates)
-        for measured, views in zip(found, candidates, strict=True):
-            rows, _ = projected.ranked(views, depth)
-            values = ranked_metrics(rows, one.relevant, names)
-            measured[one.name] = {name: float(np.mean(values[name])) for name in names}
-    for measured in found:
-        measured[MACRO] = {n: float(np.mean([m[n] for m in measured.values()])) for n in names}
-    return found
+class _Bench:
+    """Measures settings on all validation sets."""
 
+    def __init__(
+        self,
+        heads: TwoHeads,
+        sets: Sequence[ValidationSet],
+        tool_views: Mapping[str, float],
+        settings: CalibrationSettings,
+    ) -> None:
+        self.settings = settings
+        self._heads, self._sets, self._tool_views = heads, sets, tool_views
+        # Word counts of each set, once for all that is tried.
+        has_words = any(settings.lexical_weights)
+        self._lexical = [LexicalScores(one) if has_words else None for one in sets]
 
-def _margin_curve(
-    heads: TwoHeads,
-    sets: Sequence[ValidationSet],
-    tool_views: Mapping[str, float],
-    views: Views,
-    settings: CalibrationSettings,
-) -> tuple[MarginPoint, tuple[MarginPoint, ...]]:
-    """The fixed list, and a point for each margin; the last margin keeps everything."""
-    total = 2.0 * sum(views.tool.values()) * sum(views.query.values())
-    margins = sorted({*settings.margins, total})
-    table = np.empty((len(sets), len(margins) + 1, 3))  # (sets, margins, measures)
-    for at, one in enumerate(sets):
-        rows, scores = _projected(heads, one, tool_views, [views]).ranked(views, settings.max_k)
-        full = np.full(len(rows), rows.shape[1], dtype=np.int64)
-        lengths = [cut_lengths(scores, margin, settings) for margin in margins]
-        for column, length in enumerate([full, *lengths]):
-            values = adaptive_metrics(rows, length, one.relevant)
-            table[at, column] = [
-                values[f"{name}@adaptive"].mean() for name in ("recall", "completeness", "length")
+    def chosen(
+        self,
+        serving: Serving,
+        names: tuple[str, ...],
+        values: Sequence[tuple[Any, ...]],
+        frozen: Mapping[str, Metrics],
+    ) -> tuple[Serving, list[dict[str, Metrics]]]:
+        """Choose some settings beside the others, and say what each value of them gave."""
+        candidates = [replace(serving, **dict(zip(names, one, strict=True))) for one in values]
+        measured = self.measured(candidates)
+        best = preferred(dict(enumerate(measured)), frozen, self.settings)
+        return candidates[best], measured
+
+    def measured(self, candidates: Sequence[Serving]) -> list[dict[str, Metrics]]:
+        """For each candidate: set → metrics, and the mean of the sets under ""."""
+        found: list[dict[str, Metrics]] = []
+        for share, group in groupby(candidates, key=lambda candidate: candidate.share):
+            with scaled(self._heads, share):
+                found += self._measured([*group])
+        return found
+
+    def _measured(self, candidates: Sequence[Serving]) -> list[dict[str, Metrics]]:
+        names = tuple(dict.fromkeys([*DEFAULT_METRICS, self.settings.metric]))
+        depth = max(Metric.parse(name).cutoff for name in names)
+        found: list[dict[str, Metrics]] = [{} for _ in candidates]
+        for at, one in enumerate(self._sets):
+            projected = self._projected(at, candidates)
+            for measured, serving in zip(found, candidates, strict=True):
+                rows = projected.ranked(serving.views, depth, serving.fusion).rows
+                values = ranked_metrics(rows, one.relevant, names)
+                measured[one.name] = {name: float(np.mean(values[name])) for name in names}
+        for measured in found:
+            measured[MACRO] = {n: float(np.mean([m[n] for m in measured.values()])) for n in names}
+        return found
+
+    def _projected(self, at: int, candidates: Sequence[Serving]) -> ProjectedSet:
+        asked = [(serving.views, serving.fusion) for serving in candidates]
+        one, lexical = self._sets[at], self._lexical[at]
+        return ProjectedSet.of(self._heads, one, self._tool_views, asked, lexical)
+
+    def margin_curve(self, serving: Serving) -> tuple[MarginPoint, tuple[MarginPoint, ...]]:
+        """The fixed list, and a point for each margin; the last margin keeps everything."""
+        settings, views, fusion = self.settings, serving.views, serving.fusion
+        with scaled(self._heads, serving.share):
+            rankings = [
+                self._projected(at, [serving]).ranked(views, settings.max_k, fusion)
+                for at in range(len(self._sets))
             ]
-    means = table.mean(axis=0).tolist()
-    fixed = MarginPoint(math.nan, *means[0])
-    return fixed, tuple(MarginPoint(m, *mean) for m, mean in zip(margins, means[1:], strict=True))
+        total = 2.0 * sum(views.tool.values()) * sum(views.query.values())
+        margins = {*settings.margins, total}
+        if serving.lexical or serving.hubness:
+            widest = max(float((r.scores[:, 0] - r.scores[:, -1]).max()) for r in rankings)
+            margins |= {*WIDER_MARGINS, max(total, math.ceil(10 * widest) / 10)}
+        rising = sorted(margins)
+        table = np.empty((len(rankings), len(rising) + 1, 3))  # (sets, margins, measures)
+        for at, (one, ranking) in enumerate(zip(self._sets, rankings, strict=True)):
+            rows, scores = ranking.rows, ranking.scores
+            full = np.full(len(rows), rows.shape[1], dtype=np.int64)
+            lengths = [cut_lengths(scores, margin, settings) for margin in rising]
+            for column, length in enumerate([full, *lengths]):
+                values = adaptive_metrics(rows, length, one.relevant)
+                table[at, column] = [
+                    values[f"{n}@adaptive"].mean() for n in ("recall", "completeness", "length")
+                ]
+        means = table.mean(axis=0).tolist()
+        points = zip(rising, means[1:], strict=True)
+        return MarginPoint(math.nan, *means[0]), tuple(MarginPoint(m, *mean) for m, mean in points)
 
 
 def cut_lengths(scores: Floats, margin: float, settings: CalibrationSettings) -> Ids:
@@ -305,101 +527,9 @@ def cut_lengths(scores: Floats, margin: float, settings: CalibrationSettings) ->
     return kept
 
 
-@dataclass(frozen=True)
-class _Projected:
-    """One validation set behind the heads."""
-
-    whole: Tensor
-    """(q, d) queries."""
-    clauses: Tensor | None
-    """(m, d) clauses of all queries."""
-    offsets: tuple[int, ...]
-    tools: Mapping[str, Tensor]
-    """View → (n, d)."""
-
-    def ranked(self, views: Views, k: int) -> tuple[Ids, Floats]:
-        """(q, min(k, n)) rows and float32 scores, best first."""
-        folded = torch.zeros_like(next(iter(self.tools.values())))
-        for view, weight in views.tool.items():
-            folded += weight * self.tools[view]
-        rows, scores = [], []
-        for start in range(0, len(self.whole), QUERY_BLOCK):
-            block = self._block(slice(start, min(start + QUERY_BLOCK, len(self.whole))), views)
-            best = block.best(folded, k)  # (b, k)
-            rows.append(best)
-            scores.append(block.scores_of_rows(folded[best]))
-        return torch.cat(rows).cpu().numpy(), torch.cat(scores).cpu().numpy()
-
-    def _block(self, queries: slice, views: Views) -> _Block:
-        weight = views.query.get("clause", 0.0)
-        whole = self.whole[queries]
-        if not weight or self.clauses is None:
-            return _Block(whole, None, None, views.query.get("text", 0.0), 0.0)
-        offsets = torch.tensor(self.offsets[queries.start : queries.stop + 1])
-        owner = torch.repeat_interleave(torch.arange(len(whole)), offsets.diff())
-        clauses = self.clauses[int(offsets[0]) : int(offsets[-1])]
-        text = views.query.get("text", 0.0)
-        return _Block(whole, clauses, owner.to(whole.device), text, weight)
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Some queries with their clauses: whole text and best clause, weighed."""
-
-    whole: Tensor
-    clauses: Tensor | None
-    owner: Tensor | None
-    """(c,) query of each clause."""
-    text_weight: float
-    clause_weight: float
-
-    def best(self, tools: Tensor, k: int) -> Tensor:
-        """(n, d) → (b, min(k, n)) rows."""
-        return best_rows(lambda rows: self.scores(tools[rows]), len(tools), k)
-
-    def scores(self, tools: Tensor) -> Tensor:
-        """(t, d) → (b, t)."""
-        clauses = None if self.clauses is None else self.clauses @ tools.T
-        return self._joined(self.whole @ tools.T, clauses)
-
-    def scores_of_rows(self, tools: Tensor) -> Tensor:
-        """(b, k, d) tools of each query → (b, k)."""
-        clauses = None
-        if self.clauses is not None and self.owner is not None:
-            clauses = torch.einsum("cd,ckd->ck", self.clauses, tools[self.owner])
-        return self._joined(torch.einsum("bd,bkd->bk", self.whole, tools), clauses)
-
-    def _joined(self, whole: Tensor, clauses: Tensor | None) -> Tensor:
-        """(b, t) and (c, t) → (b, t); a query without clauses counts with its whole text twice."""
-        if clauses is None or self.owner is None:
-            return self.text_weight * whole
-        best = torch.full_like(whole, -torch.inf)
-        best = best.scatter_reduce(0, self.owner[:, None].expand_as(clauses), clauses, "amax")
-        best = torch.where(best == -torch.inf, whole, best)
-        return self.text_weight * whole + self.clause_weight * best
-
-
-def _projected(
-    heads: TwoHeads,
-    one: ValidationSet,
-    tool_views: Mapping[str, float],
-    candidates: Sequence[Views],
-) -> _Projected:
-    """Project what the candidates need, tile by tile, onto the device of the heads."""
-    device = heads.log_logit_scale.device
-    needed = {view for views in candidates for view in views.tool}
-    tools = {v: one.tools[:, at] for at, v in enumerate(tool_views)} | dict(one.other_views)
-
-    def project(head: torch.nn.Module, rows: Tensor) -> Tensor:
-        return torch.cat([head(tile.to(device).float()) for tile in torch.split(rows, TOOL_TILE)])
-
-    clauses = one.clauses if any(views.has_clauses for views in candidates) else None
-    return _Projected(
-        whole=project(heads.state, one.queries),
-        clauses=None if clauses is None else project(heads.state, clauses),
-        offsets=one.clause_offsets,
-        tools={view: project(heads.action, tools[view]) for view in sorted(needed)},
-    )
+def _lexical(weight: float, fields: Mapping[str, float]) -> LexicalPart:
+    """The part with all fields of the index, those that are not named with weight 0."""
+    return LexicalPart(weight, {name: fields.get(name, 0.0) for name in LEXICAL_SETTINGS.names})
 
 
 def _all(values: Sequence[float], low: float, high: float) -> bool:

@@ -1,6 +1,9 @@
 """The model card of heads: a README.md that says what they are, of what data, and how good.
 
-Plain text from plain data. It holds no time and no path, so that equal runs have equal cards.
+Plain text from plain data. It holds no time and no path, so that equal runs have equal cards:
+equal config, seed, data and machine, and an equal number of threads. Matrix products add up in
+another order on another number of threads, so that weights may differ in their last digits, and
+with them the sha256 in the card.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from toolheads.data.shared import COUNTS
 from toolheads.identity import Fingerprint
 from toolheads_train.outcome.calibration import MACRO, Calibration
 from toolheads_train.outcome.export import Export
@@ -65,6 +69,11 @@ class Card:
     """Data sets that were read for their test queries only."""
     left_out: Mapping[str, int]
     """Why queries or tools were not used → how many."""
+    near: Mapping[str, int]
+    """Data set → training queries that were left out for their vectors."""
+    shared: Mapping[str, Mapping[str, Any]]
+    """Data set with test queries → counts of its tools that training has met, see
+    `toolheads.data.shared`."""
     training: Mapping[str, Any]
     """The header's training block: seeds, config, package versions."""
 
@@ -86,6 +95,7 @@ def model_card(card: Card) -> str:
         _validation(card),
         _serving(card),
         _data(card),
+        *([_shared(card)] if card.shared else []),
         _recipe(card),
         _limits(card),
     ]
@@ -168,6 +178,7 @@ def _serving(card: Card) -> str:
         f"learned. {metric} by share: {tried}.",
         f"- views of a tool: {_weights(calibration.views.tool)}; "
         f"of a query: {_weights(calibration.views.query)}.",
+        *_mixed(calibration),
         f"- adaptive cut: hits within {cutoff.margin:g} of the best score, "
         f"{cutoff.min_k} to {cutoff.max_k} of them.",
         f"- on validation data this shows {point.length:.1f} hits on average and finds "
@@ -177,6 +188,35 @@ def _serving(card: Card) -> str:
         "![recall and list length against the margin](cutoff.png)",
     ]
     return "\n".join(lines)
+
+
+def _mixed(calibration: Calibration) -> list[str]:
+    """What is mixed into the scores, and what was tried in its place."""
+    fusion, lines = calibration.fusion, []
+    if fusion is not None and fusion.lexical is not None:
+        fields = ", ".join(f"{name} {w:g}" for name, w in fusion.lexical.fields.items() if w)
+        weight = fusion.lexical.weight
+        lines.append(f"- shared words count {weight:g} times the spread of the scores: {fields}.")
+    if fusion is not None and fusion.hubness is not None:
+        hubness = fusion.hubness
+        lines.append(
+            f"- hubness, by {hubness.neighbours} neighbours, takes {hubness.weight:g} times the "
+            "spread of the scores for each standard deviation."
+        )
+    if fusion is not None and fusion.clause_temperature:
+        lines.append(f"- clauses: soft maximum, temperature {fusion.clause_temperature:g}.")
+    lexical = [step for step in calibration.steps if "lexical" in step.settings]
+    if lexical:
+        metric = _SHOWN.get(calibration.metric, calibration.metric)
+        best: dict[float, float] = {}
+        at = lexical[-1].settings.index("lexical")
+        for tried_together, value in lexical[-1].values:
+            part = tried_together[at]
+            weight = 0.0 if part is None else part.weight
+            best[weight] = max(value, best.get(weight, value))
+        tried = ", ".join(f"{weight:g}: {100 * v:.2f}" for weight, v in sorted(best.items()))
+        lines.append(f"- {metric} by weight of shared words: {tried}.")
+    return lines
 
 
 def _data(card: Card) -> str:
@@ -193,6 +233,9 @@ def _data(card: Card) -> str:
     left_out = [f"{why}: {count:,}" for why, count in card.left_out.items() if count]
     if left_out:
         lines += ["", f"Left out, {'; '.join(left_out)}."]
+    if card.near:
+        near = ", ".join(f"{name} {count:,}" for name, count in card.near.items())
+        lines += ["", f"Of these, training queries left out for their vectors: {near}."]
     if card.guarded:
         lines += ["", f"Read for their test queries only: {', '.join(card.guarded)}."]
     lines += ["", "Files and their sha256:", ""]
@@ -201,6 +244,23 @@ def _data(card: Card) -> str:
         for one in card.data
         for file, digest in one.sha256.items()
     ]
+    return "\n".join(lines)
+
+
+def _shared(card: Card) -> str:
+    lines = [
+        "## Shared tools",
+        "",
+        "Tools of the test sets that were beside the training data and, by name and description, "
+        "are in the training corpus too: asked for or as negatives. *Asked for* counts the "
+        "relevant tools that a labelled training query asks for.",
+        "",
+        "| test set | tools | in training | relevant tools | in training | asked for |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, one in sorted(card.shared.items()):
+        counts = " | ".join(f"{one[count]:,}" for count in COUNTS)
+        lines.append(f"| {name} | {counts} |")
     return "\n".join(lines)
 
 
@@ -213,17 +273,22 @@ def _recipe(card: Card) -> str:
         f"Seed {about.get('seed')}, data seed {about.get('data_seed')}; {packages}. The weights in "
         f"the file give the projections of training to a cosine of {card.export.cosine:.7f} "
         f"({card.export.weights_cosine:.7f} before they were rounded).\n\n"
+        "One config, one seed, one machine and one number of threads give these bytes again, "
+        "also where a run was interrupted and resumed. Another number of threads adds up in "
+        "another order and may change them.\n\n"
         f"```yaml\n{config}\n```"
     )
 
 
 def _limits(card: Card) -> str:
+    mixed = card.calibration.fusion
+    kind = "a cosine of projections" if mixed is None else "a cosine of projections and more"
     return (
         "## Limits\n\n"
         f"- Vectors of any other encoder than {card.fingerprint.encoder.model} are refused.\n"
         "- Requests and catalogues far from the data above may gain nothing, or lose: measure with "
         "`toolheads eval` and compare with `--scorer dense` before use.\n"
-        "- A score is a cosine of projections, not a probability. The margin was chosen on the "
+        f"- A score is {kind}, not a probability. The margin was chosen on the "
         "validation data above.\n"
         "- What the encoder does not see of a text, beyond its longest input, the heads cannot use."
     )

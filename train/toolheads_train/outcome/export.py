@@ -21,7 +21,7 @@ import torch
 from toolheads.arrays import Floats, as_rows, normalized
 from toolheads.cutoff import CutoffSettings
 from toolheads.errors import ConfigError, HeadsFormatError
-from toolheads.heads import Head, Heads, HeadsHeader, Views, load_heads, save_heads
+from toolheads.heads import Fusion, Head, Heads, HeadsHeader, Views, load_heads, save_heads
 from toolheads.heads.convert import LEAST_COSINE, least_cosine
 from toolheads.heads.digests import sidecar
 from toolheads.heads.files import WeightDtype
@@ -87,6 +87,7 @@ def export_heads(
     cutoff: CutoffSettings | None = None,
     training: Mapping[str, Any] | None = None,
     dtype: WeightDtype = "float16",
+    fusion: Fusion | None = None,
 ) -> Export:
     """Write a heads file and its sidecar, and compare what comes out of it with torch.
 
@@ -99,6 +100,7 @@ def export_heads(
         cutoff: How many hits are shown; None takes the default.
         training: Where the heads come from, JSON types only.
         dtype: Precision of the weights in the file.
+        fusion: What is mixed into the scores; None leaves them as they are.
 
     Returns:
         The digest and how near numpy is to torch.
@@ -115,8 +117,10 @@ def export_heads(
         views or Views(tool=dict(backbone.tool_views)),
         cutoff or CutoffSettings(),
         dict(training or {}),
+        trained.widths,
     )
-    heads = Heads(to_head(trained.state), to_head(trained.action), header, backbone.probe)
+    state, action = to_head(trained.state), to_head(trained.action)
+    heads = Heads(state, action, header, backbone.probe, fusion=fusion)
     sha256 = save_heads(path, heads, dtype=dtype)
     stored = load_heads(Path(path), sha256=sha256)
     rounded = _rounded(trained, dtype)
@@ -133,8 +137,9 @@ def export_heads(
 
 
 def to_head(module: HeadModule) -> Head:
-    """The numpy head with the weights of a torch head."""
-    return Head(module.architecture, float(module.alpha), module.weights())
+    """The numpy head with the weights and the centre of a torch head."""
+    centre = None if module.centre is None else module.centre.float().cpu().numpy()
+    return Head(module.architecture, float(module.alpha), module.weights(), centre)
 
 
 def package_versions(names: Sequence[str] = PACKAGES) -> dict[str, str]:

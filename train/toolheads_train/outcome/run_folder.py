@@ -146,6 +146,7 @@ class RunFolder(Callback):
             exported = self._export(trainer, heads, sets, backbone, calibration, data, best_step)
             files += [HEADS_FILE, f"{HEADS_FILE}.sha256", CARD_FILE]
             summary |= {
+                **_trust(data.loaded),
                 "sha256": exported.sha256,
                 "cosine": exported.cosine,
                 "weights_cosine": exported.weights_cosine,
@@ -165,10 +166,10 @@ class RunFolder(Callback):
     ) -> Export:
         """Heads file with the chosen settings, and its card."""
         records, guarded = _records(data)
-        left_out = data.loaded.selection.counts if data.loaded else {}
+        trust = _trust(data.loaded)
         with scaled(heads, calibration.share):
             alpha = float(heads.state.alpha)
-            training = self._training(calibration, records, guarded, left_out, best_step)
+            training = self._training(calibration, records, guarded, trust, best_step)
             exported = export_heads(
                 self._folder / HEADS_FILE,
                 heads,
@@ -178,6 +179,7 @@ class RunFolder(Callback):
                 cutoff=calibration.cutoff,
                 training=training,
                 dtype=self._dtype,
+                fusion=calibration.fusion,
             )
         card = Card(
             name=self._name,
@@ -190,7 +192,9 @@ class RunFolder(Callback):
             steps=trainer.global_step,
             data=records,
             guarded=guarded,
-            left_out=left_out,
+            left_out=trust.get("left_out", {}),
+            near=trust.get("near_vectors", {}),
+            shared=trust.get("shared_tools", {}),
             training=training,
         )
         write_whole(self._folder / CARD_FILE, model_card(card).encode())
@@ -201,7 +205,7 @@ class RunFolder(Callback):
         calibration: Calibration,
         records: Sequence[DataRecord],
         guarded: Sequence[str],
-        left_out: Mapping[str, int],
+        trust: Mapping[str, Any],
         best_step: int,
     ) -> dict[str, Any]:
         """The training block of the header: no time, no place, so that equal runs are equal."""
@@ -214,7 +218,7 @@ class RunFolder(Callback):
             "data": {one.name: one.to_json() for one in records},
             "licences": sorted({one.licence for one in records if one.licence}),
             "guarded": list(guarded),
-            "left_out": {why: count for why, count in left_out.items() if count},
+            **trust,
             "best_step": best_step,
             **_chosen(calibration),
         }
@@ -303,6 +307,7 @@ def _chosen(calibration: Calibration) -> dict[str, Any]:
     return {
         "share": calibration.share,
         "views": calibration.views.to_json(),
+        **({} if calibration.fusion is None else {"fusion": calibration.fusion.to_json()}),
         "cutoff": cutoff.to_json(),
         "adaptive": shown,
         "metrics": measured,
@@ -318,7 +323,7 @@ def _best(trainer: pl.Trainer, module: HeadsModule) -> tuple[TwoHeads, int]:
             path = callback.best_model_path
             step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
             return heads_from_checkpoint(path), int(step)
-    return module.heads, trainer.global_step
+    return module.served, trainer.global_step
 
 
 def _validation(trainer: pl.Trainer) -> tuple[list[ValidationSet], dict[str, float]]:
@@ -334,6 +339,18 @@ def _backbone(trainer: pl.Trainer) -> Backbone | None:
     if not isinstance(data, FolderData) or data.loaded is None:
         return None
     return Backbone(data.loaded.fingerprint, data.loaded.probe, data.folders.tool_views)
+
+
+def _trust(loaded: LoadedFolders | None) -> dict[str, Any]:
+    """What was left out for being too near a held-out set, and what is near all the same."""
+    if loaded is None:
+        return {}
+    counts = loaded.selection.counts.items()
+    return {
+        "left_out": {why: count for why, count in counts if count},
+        "near_vectors": dict(loaded.selection.near),
+        "shared_tools": {name: one.to_json() for name, one in loaded.shared.items()},
+    }
 
 
 def _records(data: FolderData) -> tuple[list[DataRecord], list[str]]:
@@ -358,16 +375,21 @@ def _records(data: FolderData) -> tuple[list[DataRecord], list[str]]:
         )
         for name, dataset in sorted(used.items())
     ]
-    read = {key.rpartition("/")[0] for key in loaded.digests}
+    read = {key.rpartition("/")[0] for key in loaded.digests if "/" in key}
     return records, sorted(read - set(used))
 
 
 def _label_free_counts(loaded: LoadedFolders) -> dict[str, int]:
-    """Catalogue → pairs made of it."""
+    """Catalogue → pairs made of it, of whatever kind."""
     corpus = loaded.corpus
     sizes = np.diff(corpus.source_offsets).tolist()
     rows = zip(corpus.names, sizes, corpus.label_free, strict=True)
-    return {name.removesuffix(" (label-free)"): size for name, size, free in rows if free}
+    counts: dict[str, int] = {}
+    for name, size, free in rows:
+        if free:
+            catalogue = name.rpartition(" (label-free")[0]
+            counts[catalogue] = counts.get(catalogue, 0) + size
+    return counts
 
 
 def _parity_rows(sets: Sequence[ValidationSet]) -> Floats:

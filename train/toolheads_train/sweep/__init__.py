@@ -1,0 +1,1 @@
+"""Many trainings of one config: seeds, rates and variants, at once where their shapes agree."""
