@@ -13,18 +13,27 @@ from toolheads.errors import ConfigError
 from toolheads.evaluation.table import put_between_markers
 
 BLOCKS = (
-    *("summary", "ndcg@10", "recall@5", "completeness@10"),
-    *("paired", "paired-views", "paired-ancestor"),
+    *("summary", "unseen", "unseen-paired", "unseen-alone"),
+    *("mpnet", "mpnet-paired", "mpnet-alone", "fusion"),
+    *("ndcg@10", "recall@5", "completeness@10"),
+    *("paired", "paired-mixed", "paired-ancestor"),
 )
 """Names of the markers in a new document, in order."""
 
 _TITLES = {
     "summary": "",
+    "unseen": "## Catalogues whose tools no training request names",
+    "unseen-paired": "### The whole scorer against frozen vectors there, query by query",
+    "unseen-alone": "### Heads alone against frozen vectors there, query by query",
+    "mpnet": "## The same catalogues with all-mpnet-base-v2",
+    "mpnet-paired": "### The whole scorer against frozen vectors there, query by query",
+    "mpnet-alone": "### Heads alone against frozen vectors there, query by query",
+    "fusion": "## What each part is worth, on training requests, without heads",
     "ndcg@10": "## nDCG@10",
     "recall@5": "## R@5",
     "completeness@10": "## C@10",
     "paired": "## Heads against frozen vectors, query by query",
-    "paired-views": "## Heads against the same views of frozen vectors: what training alone adds",
+    "paired-mixed": "## Heads against the same scorer without them: what training alone adds",
     "paired-ancestor": "## Heads against the published recipe, query by query",
 }
 
