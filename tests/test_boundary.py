@@ -114,7 +114,7 @@ def test_every_extra_that_an_error_tells_people_to_install_exists():
         for path in (ROOT / "src").rglob("*.py")
         for extra in re.findall(r"""(?:extra=|_EXTRA = .*, )"([^"]+)""", path.read_text("utf-8"))
     }
-    assert named >= {"bm25", "cache", "local", "openai", "sentence-transformers", "vllm"}
+    assert named >= {"cache", "local", "openai", "sentence-transformers", "vllm"}
     assert named <= set(extras)
 
 

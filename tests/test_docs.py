@@ -18,7 +18,7 @@ OF_EACH = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```\w*\n(.*?)^```|^(    .*)$", re.MULTILINE | re.DOTALL)
-_COMMAND = re.compile(r"^ *(toolheads (?!train\b).*)$", re.MULTILINE)
+_COMMAND = re.compile(r"^ *(toolheads (?!(?:train|learn)\b).*)$", re.MULTILINE)
 
 
 @OF_EACH

@@ -15,7 +15,8 @@ from tests.made_heads import ALL_VIEWS, made_head, made_heads
 from toolheads.domain import Hit
 from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError
-from toolheads.heads import Architecture
+from toolheads.heads import Architecture, Fusion
+from toolheads.heads.fusion import HubnessPart, LexicalPart
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
@@ -24,7 +25,7 @@ WIDTH = 64
 ENCODER = HashEncoder(WIDTH)
 
 
-def clm():
+def clm(fusion=None):
     embedder = Embedder(ENCODER)
     architecture = Architecture(WIDTH, hidden=(48,))
     heads = made_heads(
@@ -33,6 +34,7 @@ def clm():
         fingerprint=embedder.fingerprint,
         probe=embedder.probe(),
         views=ALL_VIEWS,
+        fusion=fusion,
     )
     return CLMScorer(heads, embedder)
 
@@ -42,7 +44,6 @@ def dense():
 
 
 def bm25():
-    pytest.importorskip("bm25s", reason="needs the extra [bm25]")
     return BM25Scorer()
 
 
@@ -50,6 +51,8 @@ ADAPTERS = {
     "dense": dense,
     "dense with all views": lambda: DenseScorer(Embedder(ENCODER), ALL_VIEWS),
     "clm": clm,
+    "clm with words": lambda: clm(Fusion(LexicalPart(0.5))),
+    "clm with all": lambda: clm(Fusion(LexicalPart(0.5), HubnessPart(0.2), 0.05)),
     "bm25": bm25,
 }
 

@@ -36,10 +36,6 @@ def run(*argv, stdout=subprocess.PIPE, **env):
     )
 
 
-def needs_bm25():
-    pytest.importorskip("bm25s", reason="needs the extra [bm25]")
-
-
 @pytest.mark.parametrize(
     "argv",
     [["data", "check", "."], [*SEARCH, "-k", "2000"], ["search", "--help"]],
@@ -47,7 +43,6 @@ def needs_bm25():
 )
 def test_a_reader_that_went_away_is_no_error(argv):
     """`toolheads … | head -0`."""
-    needs_bm25()
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -66,7 +61,6 @@ def test_output_that_cannot_be_written_is_one_line():
 
 
 def test_a_character_that_the_terminal_lacks_is_shown_escaped():
-    needs_bm25()
     done = run(*SEARCH, "-k", "1", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert rb"\u2026" in done.stdout
@@ -89,14 +83,12 @@ def test_a_query_that_is_no_text_is_refused():
 
 
 def test_a_search_says_nothing_beside_its_hits():
-    needs_bm25()
     done = run(*SEARCH, "-k", "2")
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr == b""
 
 
 def test_a_warning_is_from_toolheads_and_names_its_module_only_on_demand(folder):
-    needs_bm25()
     with (folder / "tools.jsonl").open("a") as file:
         file.write("{\n")
     argv = [*SEARCH, "-k", "1", "--skip-bad"]

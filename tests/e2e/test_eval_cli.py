@@ -13,7 +13,8 @@ from toolheads.domain import Query, Tool
 from toolheads.entrypoints.cli import main, scorers
 from toolheads.evaluation.report_file import read_report
 from toolheads.evaluation.trec import read_qrels, read_run
-from toolheads.heads import Head, Heads, HeadsHeader, Views, save_heads
+from toolheads.heads import Fusion, Head, Heads, HeadsHeader, Views, save_heads
+from toolheads.heads.fusion import LexicalPart
 from toolheads.identity import PROBE_TEXTS, Fingerprint
 from toolheads.texts import TextSettings
 
@@ -127,6 +128,39 @@ def test_views_of_the_frozen_encoder_are_recorded(data, tmp_path, encoder):
     assert report.scorer.parameters["views"] == want
     assert report.settings.cutoff is not None
     assert report.settings.cutoff.margin == 0.1
+
+
+def test_parts_that_are_switched_off_are_recorded_and_named(data, tmp_path, encoder, capsys):
+    fingerprint = Fingerprint(encoder.identity, TextSettings())
+    identity = Head.identity(encoder.identity.width)
+    views = Views({"text": 0.5, "name": 0.5}, {"text": 0.5, "clause": 0.5})
+    header = HeadsHeader(fingerprint, views, training={"name": "full"})
+    probe, fusion = encoder.encode(PROBE_TEXTS), Fusion(LexicalPart(0.5))
+    heads = Heads(identity, identity, header, probe, fusion=fusion)
+    save_heads(tmp_path / "h.npz", heads)
+    words = ("--heads", str(tmp_path / "h.npz"), "--cache", str(tmp_path / "cache"))
+    whole = evaluated(data, tmp_path / "whole.json", *words)
+    assert whole.scorer.parameters["fusion"] == fusion.to_json()
+    off = ("--without", "views,clauses,lexical")
+    bare = evaluated(data, tmp_path / "bare.json", *words, *off)
+    assert bare.scorer.parameters == {
+        "views": Views().to_json(),
+        "without": ["views", "clauses", "lexical"],
+    }
+    assert bare.scorer.label == "clm full without views, clauses, lexical"
+    frozen = evaluated(
+        data, tmp_path / "frozen.json", "--scorer", "dense", "--cache", str(tmp_path / "cache")
+    )
+    assert bare.macro.means == pytest.approx(frozen.macro.means)
+    capsys.readouterr()
+    for more, message in (
+        (("--without", "words"), "without must name some of views, clauses, lexical, got 'words'"),
+        (("--without", "hubness"), "without must name some of views, clauses, lexical, got 'hub"),
+        (("--scorer", "bm25", "--without", "views"), "without must be left out for scorer bm25"),
+    ):
+        given = words if "bm25" not in more else ()
+        assert main(["eval", "--data", str(data), *given, *more]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_compare_shows_each_set_and_the_macro_average(data, tmp_path, encoder, capsys):
