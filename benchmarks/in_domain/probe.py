@@ -130,10 +130,10 @@ def fit_probe(
         logits = x @ weights[:, :-1].T + weights[:, -1]
         losses = logits.logsumexp(1) - (wanted * logits).sum(1)
         loss = losses.mean() + strength / 2 * weights[:, :-1].square().sum()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    optimizer.step(closure)
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
     return weights.detach()
 
 
@@ -184,4 +184,4 @@ def _above_cosines(of_seen: Floats, seen: Ids, tools: Floats, queries: Floats) -
     cosines: Floats = queries @ tools.T  # (t, n)
     scores = cosines - _BELOW + of_seen.min(axis=1, keepdims=True)
     scores[:, seen] = of_seen
-    return scores
+    return np.asarray(scores, dtype=np.float32)

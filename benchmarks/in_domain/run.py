@@ -23,14 +23,14 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from benchmarks.ancestor.processes import run as run_process
-from benchmarks.in_domain.probe import Labelled, choose_neighbours, choose_probe
+from benchmarks.in_domain.probe import Chosen, Labelled, choose_neighbours, choose_probe
 from benchmarks.in_domain.table import (
     ALL,
     FROZEN,
@@ -209,7 +209,11 @@ def _baselines(
 
         given = (p.labelled, p.tools, p.validation, on_validation, p.test_vectors)
         values, chosen, cpu_s = {}, {}, {}
-        for name, choose in {PROBE: choose_probe, NEAREST: choose_neighbours}.items():
+        choosers: dict[str, Callable[..., Chosen]] = {
+            PROBE: choose_probe,
+            NEAREST: choose_neighbours,
+        }
+        for name, choose in choosers.items():
             began = time.process_time()
             one = choose(*given)
             cpu_s[name] = time.process_time() - began
@@ -263,8 +267,7 @@ def _of_heads(heads: Path | str, p: Prepared, embedder: Embedder, cache: Path) -
 def _metric(scores: Floats, relevant: Relevant) -> Floats:
     """(t, n) scores → (t,) nDCG@10."""
     top = np.argsort(-scores, axis=1, kind="stable")[:, :10]
-    values: Floats = ranked_metrics(top, relevant, (METRIC,))[METRIC]
-    return values
+    return ranked_metrics(top, relevant, (METRIC,))[METRIC].astype(np.float32)
 
 
 def _tell(line: str) -> None:

@@ -154,7 +154,7 @@ class Measurement:
         parameters = 2 * sum((a + 1) * b for a, b in pairwise(sizes))
         rows = 2 * 2 * 2 * task.batch * task.width  # both sides, read and written, bf16
         moved = task.steps * (BYTES_PER_PARAMETER * parameters + rows)
-        return moved / (1e9 * self.found["ceilings"]["copy_gb_s"])
+        return float(moved / (1e9 * self.found["ceilings"]["copy_gb_s"]))
 
     def _stacked(self) -> None:
         width, hidden, batch, pairs = (

@@ -187,7 +187,7 @@ class _Bench:
             *(sys.executable, "-m", "benchmarks.train.work", system),
             *("--width", str(case.width), "--hidden", *map(str, cell.hidden)),
             *("--batch", str(case.batch), "--pairs", str(case.pairs)),
-            *("--epochs", str(self._size.epochs), "--out", out, *flags),
+            *("--epochs", str(self._size.epochs), "--out", str(out), *flags),
         ]
 
 

@@ -67,7 +67,7 @@ class Found:
         """
         skip = 0 if cell.system == "callbus" else 1
         rows = self.trained[_key(case, cell)]
-        return statistics.median(s for row in rows for s in row[name][skip:])
+        return float(statistics.median(s for row in rows for s in row[name][skip:]))
 
     def floor(self, case: Case, cell: Cell) -> tuple[float, float] | None:
         """Median seconds of the products of an epoch, and their GFLOP/s."""

@@ -186,7 +186,7 @@ def plain(task: Task, pairs: Pairs) -> dict[str, Any]:
                 if task.both:
                     loss = (loss + F.cross_entropy(logits.T.float(), own)) / 2
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             total += loss.item()
         epochs.end()
@@ -195,7 +195,7 @@ def plain(task: Task, pairs: Pairs) -> dict[str, Any]:
 
 def sentence_transformers(task: Task, pairs: Pairs) -> dict[str, Any]:
     """`MultipleNegativesRankingLoss` over the same heads, fed with vectors in place of texts."""
-    from sentence_transformers import SentenceTransformer, losses
+    from sentence_transformers import SentenceTransformer, losses  # type: ignore[attr-defined]
 
     torch.manual_seed(task.seed)
     heads = _plain_heads(task)
@@ -225,7 +225,7 @@ def sentence_transformers(task: Task, pairs: Pairs) -> dict[str, Any]:
         epochs.begin()
         total = 0.0
         order = torch.randperm(len(queries), generator=generator)
-        for rows in order[: task.steps * task.batch].split(task.batch):
+        for rows in order[: task.steps * task.batch].split(task.batch):  # type: ignore[no-untyped-call]
             features = [
                 {"side": name, "sentence_embedding": side[rows].to(device)}
                 for name, side in (("query", queries), ("tool", tools))

@@ -37,7 +37,7 @@ def main() -> None:
     x = np.random.default_rng(13).normal(size=(6, 8)).astype(np.float32)
     narrow = {f"state_{width}": loaded.at_width(width).state(x) for width in (2, 5)}
     vectors = FOLDER / f"heads_v{FORMAT}_vectors.npz"
-    np.savez(vectors, x=x, state=loaded.state(x), action=loaded.action(x), **narrow)
+    np.savez(vectors, x=x, state=loaded.state(x), action=loaded.action(x), **narrow)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ def test_a_probe_is_where_the_gradient_of_its_loss_is_zero():
 
 def test_a_probe_ranks_the_tools_it_has_seen_above_all_others_and_those_by_their_cosine():
     given = labelled(EYE[:2], [[3], [1]])
-    scores = probe_scores(fit_probe(given, 1e-3), given.seen, EYE, np.float32([[0.1, 0.2, 0.9, 0]]))
+    scores = probe_scores(
+        fit_probe(given, 1e-3), given.seen, EYE, np.array([[0.1, 0.2, 0.9, 0]], np.float32)
+    )
     assert np.argsort(-scores[0]).tolist()[:2] == [1, 3]  # nearer to the second request
     assert np.argsort(-scores[0]).tolist()[2:] == [2, 0]  # cosines 0.9 and 0.1
     assert scores[0, [1, 3]].min() > scores[0, [0, 2]].max()

@@ -96,19 +96,19 @@ def asked(called, shown):
 
 def test_tools_that_were_not_shown_stand_in_nobodys_way():
     """c is the third of all tools, 1 / log2(4), and the first of those that were shown."""
-    found = measured(Fixed("xyca"), [asked("c", "ac")])
+    found = measured(Fixed("xyca"), [asked("c", "ac")])  # type: ignore[arg-type]
     assert found[SHOWN].tolist() == [1.0]
     assert found[WHOLE].tolist() == [0.5]
 
 
 def test_shown_tools_that_a_scorer_does_not_find_come_last_in_their_order():
     """The called tool is the second of what is left: rank 3, 1 / log2(4)."""
-    found = measured(Fixed("a"), [asked("c", "bca")])
+    found = measured(Fixed("a"), [asked("c", "bca")])  # type: ignore[arg-type]
     assert found[SHOWN].tolist() == [0.5]
     assert found[WHOLE].tolist() == [0.0]
 
 
 def test_requests_keep_their_order_over_blocks():
     requests = [asked("a", "ab") if n % 3 else asked("b", "ab") for n in range(150)]
-    found = measured(Fixed("ab"), requests)[SHOWN]
+    found = measured(Fixed("ab"), requests)[SHOWN]  # type: ignore[arg-type]
     assert (found == 1).tolist() == [bool(n % 3) for n in range(150)]
