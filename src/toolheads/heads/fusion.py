@@ -25,7 +25,7 @@ LEXICAL_SETTINGS = LexicalSettings(
     ),
     stem="light",
     idf="tool",
-    combine="sum",
+    combine="bm25f",
 )
 """Fields and formula of the lexical scores unless a heads file says otherwise."""
 
