@@ -62,6 +62,8 @@ class Material:
     """(q, n) words, divided by what a tool with all words of the query would get."""
     plain: np.ndarray
     """(q, n) words that are not folded to stems."""
+    apart: np.ndarray
+    """(q, n) words, each field scored apart and added."""
     hubs: np.ndarray
     """(n,)."""
     servers: np.ndarray
@@ -119,6 +121,7 @@ def _variants() -> list[tuple[str, str, Score]]:
         *((f"words weigh {w}", mixed, _weighing(w)) for w in (0.3, 0.7, 1.0)),
         *((f"soft clauses, {t}", mixed, _soft(t)) for t in (0.02, 0.1, 0.3)),
         ("words not folded", mixed, lambda one: _mixed(one, one.plain)),
+        ("fields scored apart and added", mixed, lambda one: _mixed(one, one.apart)),
         ("words by the best score", mixed, lambda one: _dense(one) + 0.3 * _by_best(one.words)),
         ("words by the query's mass", mixed, lambda one: _dense(one) + 0.9 * one.mass),
         ("words of clauses too", mixed, _clause_words),
@@ -145,6 +148,7 @@ def _material(dataset: Dataset, embedder: Embedder, most: int, seed: int) -> Mat
     row_of = {tool.id: row for row, tool in enumerate(dataset.tools)}
     names: dict[object, int] = {}
     servers = [names.setdefault(t.server or (t.id,), len(names)) for t in dataset.tools]
+    apart = index.with_settings(replace(LEXICAL_SETTINGS, combine="sum"))
     plain = FieldedIndex(dataset.tools, replace(LEXICAL_SETTINGS, stem="none"))
     return Material(
         name=dataset.name,
@@ -156,6 +160,7 @@ def _material(dataset: Dataset, embedder: Embedder, most: int, seed: int) -> Mat
         clause_words=folded.scores(clauses),
         mass=folded.scores(texts, normalise="mass"),
         plain=plain.folded(FIELD_WEIGHTS).scores(texts),
+        apart=apart.folded(FIELD_WEIGHTS).scores(texts),
         hubs=hubness(tools["text"], tools["summary"], 10).astype(np.float32),
         servers=np.array(servers),
         queries=asked.whole,

@@ -18,7 +18,6 @@ from toolheads_train.learn.material import (
     MOST_VOTES,
     Catalogue,
     log_source,
-    log_validation,
     replay_sources,
 )
 
@@ -49,12 +48,6 @@ def test_a_tool_has_as_many_chances_as_calls_and_passed_over_tools_are_negatives
     assert source.positives == [[3, 3, 1], [2] * MOST_VOTES]
     assert source.negatives == [[0], []]
     assert source.tools.shape == (len(TOOLS), 2, 48)  # a view without weight has no vectors
-
-
-def test_every_called_tool_is_relevant_in_validation(catalogue, embedder):
-    one = log_validation([request("one", {"t3": 2, "t1": 1}, ["t0"])], catalogue, embedder)
-    assert one.relevant.rows.tolist() == [3, 1]
-    assert one.relevant.grades.tolist() == [1, 1]
 
 
 def dataset(texts, split="train"):

@@ -6,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from toolheads.arrays import Floats, Ids
+from toolheads.arrays import Floats
 from toolheads.data import Dataset
 from toolheads.data.leaks import find_leaks
 from toolheads.domain import Query, Tool
 from toolheads.embedder import Embedder
-from toolheads.evaluation.ranked import Relevant, to_rows
 from toolheads.texts import format_tool
 from toolheads.usage import JudgedRequest
 from toolheads_train.data.corpus import Source
 from toolheads_train.data.pairs import label_free_pairs
-from toolheads_train.data.validation_set import ValidationSet
 
 LOG_NAME = "usage log"
 
@@ -80,25 +77,6 @@ def log_source(
         negatives=[rows(one.skipped) for one in requests],
         same_query=texts,
     )
-
-
-def log_validation(
-    requests: Sequence[JudgedRequest], catalogue: Catalogue, embedder: Embedder
-) -> ValidationSet:
-    """The requests of the validation part; every tool that was called is relevant."""
-    texts = [one.text for one in requests]
-    qrels = [dict.fromkeys(one.called, 1) for one in requests]
-    return ValidationSet(
-        name=LOG_NAME,
-        queries=torch.from_numpy(embedder.queries(texts, with_clauses=False).whole),
-        tools=torch.from_numpy(catalogue.vectors),
-        relevant=Relevant.from_qrels(qrels, catalogue.row_of),
-    )
-
-
-def shown_rows(requests: Sequence[JudgedRequest], catalogue: Catalogue) -> Ids:
-    """(q, longest list) int64 rows of the tools that were shown, filled with `NO_ROW`."""
-    return to_rows([one.shown for one in requests], catalogue.row_of)
 
 
 def replay_sources(

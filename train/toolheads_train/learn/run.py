@@ -35,9 +35,7 @@ from toolheads_train.learn.decision import SHOWN, WHOLE, agreement, compare, mea
 from toolheads_train.learn.material import (
     Catalogue,
     log_source,
-    log_validation,
     replay_sources,
-    shown_rows,
 )
 from toolheads_train.learn.module import LearnModule, best_heads, quiet_trainer
 from toolheads_train.learn.remembered import RememberingEncoder
@@ -46,6 +44,7 @@ from toolheads_train.learn.settings import LearnSettings
 from toolheads_train.learn.starting import to_heads
 from toolheads_train.loop.callbacks import StartingHeadsCompete, best_checkpoint
 from toolheads_train.loop.module import MONITOR
+from toolheads_train.model.heads import TwoHeads
 from toolheads_train.outcome.export import package_versions
 
 CHUNK_STEPS = 25
@@ -53,6 +52,9 @@ CHUNK_STEPS = 25
 
 AGREEMENT_SEARCHES = 500
 """The latest searches that the agreement of log and heads is measured on."""
+
+PARITY_ROWS = 128
+"""Embeddings that numpy and torch are compared on."""
 
 _MARGIN_STEP = 0.005
 
@@ -211,7 +213,7 @@ class _Work:
         corpus.check_finite()
         data = TensorData(
             corpus,
-            [log_validation(parts.validation, catalogue, self.embedder)],
+            [],
             SamplingSettings(
                 batch_size=batch,
                 steps_per_epoch=steps,
@@ -222,8 +224,14 @@ class _Work:
             chunk_steps=CHUNK_STEPS,
             view_weights=list(catalogue.views.values()),
         )
-        module = LearnModule(self.given, settings, shown_rows(parts.validation, catalogue))
-        trained = self._fit(module, data, source.queries)
+
+        def measure(heads: TwoHeads) -> float:
+            """As it is served: with the views, the clauses and whatever is mixed in."""
+            scorer = self._scorer(self._served(heads, source.queries), tools)
+            return float(np.mean(measured(scorer, parts.validation)[SHOWN]))
+
+        module = LearnModule(self.given, settings, measure)
+        trained = self._served(self._fit(module, data), source.queries)
         about = {
             "name": name,
             "learned_from": {"log": report.log["digest"], "counts": dict(report.counts)},
@@ -234,7 +242,15 @@ class _Work:
         header = dataclasses.replace(trained.header, training=about)
         return dataclasses.replace(trained, header=header)
 
-    def _fit(self, module: LearnModule, data: TensorData, batch: Floats) -> Heads:
+    def _served(self, heads: TwoHeads, batch: Floats) -> Heads:
+        return to_heads(heads, self.given, self.settings.dtype, batch[:PARITY_ROWS])
+
+    def _fit(self, module: LearnModule, data: TensorData) -> TwoHeads:
+        """The heads of the best epoch.
+
+        Raises:
+            NotKeptError: If these are the given ones.
+        """
         settings, report = self.settings, self.report
         scores = _Validations()
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -259,7 +275,7 @@ class _Work:
                 f"{100 * max(scores.values[1:], default=0.0):.1f}"
             )
             raise NotKeptError(msg)
-        return to_heads(heads, self.given, settings.dtype, batch[:256])
+        return heads
 
     def _with_margin(
         self,

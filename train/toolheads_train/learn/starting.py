@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -62,7 +63,7 @@ def to_heads(trained: TwoHeads, given: Heads, dtype: WeightDtype, batch: Floats)
     Raises:
         HeadsFormatError: If numpy does not project as torch does.
     """
-    cpu = trained.to("cpu").eval()
+    cpu = copy.deepcopy(trained).to("cpu").eval()
     state, action = to_head(cpu.state), to_head(cpu.action)
     changed = dataclasses.replace(given, state=state, action=action, sha256="")
     with torch.no_grad():
