@@ -11,8 +11,9 @@ random; of the training requests only, or of those that validate as well. Test r
 touched: what is called left out below are training requests of data sets that had no part in
 training or choosing.
 
-Heads are trained by `configs/minilm.yaml` with the whole text alone as view, so that what is
-gained or lost is the heads' doing; each OPTION (`--model.optimizer.lr=1e-3`) goes to the trainer.
+Heads are trained by `configs/minilm.yaml` with the whole text alone as view, no words in the score
+and all shares of what was learned to choose from, so that what is gained or lost is the heads'
+doing; each OPTION (`--model.optimizer.lr=1e-3`) goes to the trainer.
 One row for each share of wrong labels, in points of nDCG@10 over the frozen vectors:
 
 - as chosen: what the run keeps (its best step, and the share of what was learned);
@@ -46,7 +47,10 @@ TRAINED = ("seal_tools", "toolrl_rlla", "azure_cli", "gorilla_apibench", "tldr_c
 LEFT_OUT = ("toolbench", "toollinkos", "glaive_demo", "aws_cli", "metatool")
 MOST = 500
 """Requests of one data set that validate or are measured."""
-HEADS_ALONE = ("--calibration.tool_weights=[{text: 1.0}]", "--calibration.clause_weights=[0.0]")
+HEADS_ALONE = (
+    *("--calibration.tool_weights=[{text: 1.0}]", "--calibration.clause_weights=[0.0]"),
+    *("--calibration.lexical_weights=[]", "--calibration.alphas=[1.0, 0.8, 0.6, 0.4, 0.2, 0.0]"),
+)
 COMMAND = (sys.executable, "-m", "toolheads.entrypoints.cli")
 
 

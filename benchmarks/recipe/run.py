@@ -30,6 +30,7 @@ HEADS_ALONE = (
     *KEEP_ALL,
     "--calibration.tool_weights=[{text: 1.0}]",
     "--calibration.clause_weights=[0.0]",
+    "--calibration.lexical_weights=[]",
 )
 SMALLER = ("--model.head.hidden=[384]", "--trainer.max_epochs=10")
 SHARPER = (*SMALLER, "--model.loss.temperature=0.025")
@@ -37,9 +38,9 @@ EQUAL = (*SHARPER, "--data.sampling.power=0.0")
 VARIANTS: dict[str, tuple[str, ...]] = {
     "minilm.yaml": (),
     "all that was learned kept": KEEP_ALL,
-    "no heads, views only": ("--calibration.alphas=[0.0]",),
-    "heads only, no views": HEADS_ALONE,
-    "no label-free pairs": (*KEEP_ALL, "--data.sampling.label_free_share=0"),
+    "no heads": ("--calibration.alphas=[0.0]",),
+    "heads alone": HEADS_ALONE,
+    "half of each batch label-free": (*KEEP_ALL, "--data.sampling.label_free_share=0.5"),
     "no base-cosine mask": (*KEEP_ALL, "--model.loss.mask_margin=null"),
     "both directions": (*KEEP_ALL, "--model.loss.both_directions=true"),
     "sampling by n": (*KEEP_ALL, "--data.sampling.power=1.0"),
