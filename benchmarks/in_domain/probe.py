@@ -18,6 +18,10 @@ from toolheads.arrays import Floats, Ids
 STRENGTHS = (1e-3, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6)
 """L2 strengths that are tried, from the strongest, each from where the one before ended."""
 
+MANY_CLASSES = 2000
+"""From this many seen tools on every other strength is tried, with fewer steps: a step takes a
+second or more there."""
+
 NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 """Numbers of nearest training requests that are tried."""
 
@@ -79,8 +83,10 @@ def choose_probe(
     """
     best: Chosen | None = None
     weights: Tensor | None = None
-    for strength in strengths:
-        weights = fit_probe(labelled, strength, start=weights)
+    has_many = len(labelled.seen) >= MANY_CLASSES
+    for strength in strengths[1::2] if has_many else strengths:
+        iterations = 40 if has_many else 100
+        weights = fit_probe(labelled, strength, start=weights, iterations=iterations)
         value = metric(probe_scores(weights, labelled.seen, tools, validation))
         if best is None or value > best.validation:
             best = Chosen(probe_scores(weights, labelled.seen, tools, asked), strength, value)

@@ -29,7 +29,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.ancestor.processes import run as run_process
 from benchmarks.in_domain.probe import Chosen, Labelled, choose_neighbours, choose_probe
 from benchmarks.in_domain.table import (
     ALL,
@@ -57,6 +56,7 @@ from toolheads.evaluation.report import machine_kind
 from toolheads.evaluation.settings import EvaluationSettings
 from toolheads.heads import load_heads
 from toolheads.texts import TextSettings
+from toolheads_train.cli import main as train
 from toolheads_train.data.folders import FolderSettings, embed_selection, read_selection
 from toolheads_train.data.selection import ValidationSettings
 
@@ -69,7 +69,6 @@ VALIDATION = ValidationSettings(by="query", share=0.1, max_queries=500, min_quer
 MIN_COSINE = 0.97
 EPOCHS_OF_ALL = 60
 """For the heads of all sets, which have as many requests as all of them together."""
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -143,21 +142,23 @@ def _train(
     folder = args.work / name
     took = folder / "cpu_s.json"
     if not took.exists():
-        command = [
-            *(sys.executable, "-m", "toolheads.entrypoints.cli", "train", "fit"),
-            *("--config", CONFIG, "--name", name, "--runs", args.work, "--overwrite", "true"),
-            f"--data.root=[{','.join(map(str, folders))}]",
+        words = [
+            *("fit", "--config", str(CONFIG), "--name", name, "--runs", str(args.work)),
+            *("--overwrite", "true", f"--data.root=[{','.join(map(str, folders))}]"),
             *(f"--data.cache={args.cache}", f"--data.max_queries={MOST}"),
             f"--data.validation.by={VALIDATION.by}",
             f"--data.validation.share={VALIDATION.share}",
             f"--data.validation.max_queries={VALIDATION.max_queries}",
             f"--data.validation.min_queries={VALIDATION.min_queries}",
             *(f"--data.min_cosine={MIN_COSINE}", f"--seed_everything={SEED}"),
-            *(f"--data.seed={SEED}", "--trainer.enable_progress_bar=false"),
+            *(f"--data.seed={SEED}", "--trainer.accelerator=cpu"),
+            *("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false"),
             *options,
         ]
-        process = run_process(command, args.work / f"{name}.log", environ=ONE_THREAD)
-        write_whole(took, json.dumps(process.cpu_s).encode())
+        began = time.process_time()
+        if train(words):
+            sys.exit(f"{name}: the training ended with an error")
+        write_whole(took, json.dumps(time.process_time() - began).encode())
         _tell(f"{name}: trained")
     return Trained(folder / "heads.npz", float(json.loads(took.read_text())))
 
