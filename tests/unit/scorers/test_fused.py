@@ -239,6 +239,14 @@ def test_an_explanation_adds_up_to_the_score_that_search_gives():
         assert told.best_clause in split_clauses(REQUEST)
 
 
+def test_an_explanation_names_the_clause_that_fits_best():
+    scorer = DenseScorer(Embedder(HashEncoder(64)), ALL_VIEWS)
+    scorer.index(TOOLS)
+    first, second = split_clauses(REQUEST)
+    assert scorer.explain(REQUEST, "print invoice").best_clause == first
+    assert scorer.explain(REQUEST, "send photo").best_clause == second
+
+
 def test_an_explanation_names_the_shared_words_the_heaviest_first():
     scorer, _, _ = scorer_of(Fusion(WORDS))
     told = scorer.explain("print every invoice", "print invoice")
