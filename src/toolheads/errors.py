@@ -9,7 +9,10 @@
   + BackboneMismatchError (ValueError)    vectors come from another encoder
   + CacheError            (OSError)       the vector cache cannot be read or written
   + DownloadError         (OSError)       a file could not be fetched
+  + IndexStoreError       (OSError)       a vector index cannot be read or written
   + EncoderError          (RuntimeError)  an encoder failed or gave an unusable answer
+  + SourceError           (RuntimeError)  a source of tools failed or listed unusable tools
+  + ClientError           (RuntimeError)  a toolheads server refused or failed; `.code`, `.status`
   + MissingExtraError     (ImportError)   an optional library is not installed
 
 Each class also has the builtin parent in brackets, which a stranger would catch.
@@ -87,8 +90,29 @@ class DownloadError(ToolheadsError, OSError):
     """A file could not be fetched."""
 
 
+class IndexStoreError(ToolheadsError, OSError):
+    """A vector index cannot be read or written."""
+
+
 class EncoderError(ToolheadsError, RuntimeError):
     """An encoder failed, or gave an answer that cannot be used."""
+
+
+class SourceError(ToolheadsError, RuntimeError):
+    """A source of tools failed, or what it listed cannot be used."""
+
+
+class ClientError(ToolheadsError, RuntimeError):
+    """A toolheads server refused a request or failed at it.
+
+    Attributes:
+        code: The stable code of the error, such as `unauthorized`; `unreachable` without an answer.
+        status: HTTP status; None without an answer.
+    """
+
+    def __init__(self, message: str, *, code: str, status: int | None = None) -> None:
+        self.code, self.status = code, status
+        super().__init__(message)
 
 
 class MissingExtraError(ToolheadsError, ImportError):

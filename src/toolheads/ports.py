@@ -7,7 +7,7 @@ sentences; `tests/contract/` turns each sentence into a test and runs it against
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from toolheads.arrays import Floats
@@ -74,4 +74,71 @@ class Scorer(Protocol):
 
     def rank(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """Rank the k best tools for each query."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Rows under keys, all of one space: finds those with the largest products with a query.
+
+    A key says what its row was made of (see `toolheads.indexes.keys`), so a row never changes
+    under its key.
+
+    Contract:
+        1. `search` returns for each query min(k, len) keys and their products, best first, ties by
+           key; an index that is not exact may miss some, and returns no key twice.
+        2. `apply` adds rows and removes others in one step that lasts when it returns; it writes
+           no other row. A key that is there already, or one to be removed that is not, is no error.
+        3. `gather` returns the rows as they are stored, in the order of the keys; a key that is not
+           there is a KeyError.
+        4. Rows that are not (n, width), float and finite are a ShapeError; nothing is written.
+        5. Reopened with the same space and settings it holds the same rows; with another space it
+           holds none of them.
+        6. Searches may run while `apply` does, from any thread: each sees the rows before or after.
+        7. A failure of the store is an IndexStoreError; a damaged file is found, not searched.
+    """
+
+    @property
+    def width(self) -> int:
+        """d, entries of a row."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `search` always finds the best rows (up to the rounding of the stored rows)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def keys(self) -> frozenset[str]:
+        """Keys of all rows."""
+        ...
+
+    def apply(self, keys: Sequence[str], rows: Floats, removed: Collection[str] = ()) -> None:
+        """Add rows and remove others.
+
+        Args:
+            keys: n keys.
+            rows: (n, d) float32.
+            removed: Keys to remove.
+        """
+        ...
+
+    def search(self, queries: Floats, k: int) -> list[tuple[list[str], Floats]]:
+        """Find rows.
+
+        Args:
+            queries: (q, d) float32.
+            k: How many for each query, >= 1.
+
+        Returns:
+            For each query, keys and (min(k, len),) float32 products, best first.
+        """
+        ...
+
+    def gather(self, keys: Sequence[str]) -> Floats:
+        """(n, d) float32 rows of n keys."""
+        ...
+
+    def close(self) -> None:
+        """Release files, connections and memory; the index is not used afterwards."""
         ...
