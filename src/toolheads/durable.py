@@ -16,7 +16,10 @@ TEMPORARY = ".tmp-"
 
 
 def write_whole(
-    path: str | os.PathLike[str], *parts: bytes | memoryview, make_folder: bool = True
+    path: str | os.PathLike[str],
+    *parts: bytes | memoryview,
+    make_folder: bool = True,
+    mode: int = 0o666,
 ) -> Path:
     """Write a file so that a kill at any moment leaves the old one or the new one.
 
@@ -27,6 +30,7 @@ def write_whole(
         path: The file; a link is followed, not replaced.
         parts: What to write, one after the other.
         make_folder: Whether to make its folder if need be.
+        mode: Permissions of the file, less those that the process's umask takes.
 
     Returns:
         The path of the file itself, links followed.
@@ -38,7 +42,7 @@ def write_whole(
     if make_folder:
         target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         try:
             for part in parts:

@@ -100,11 +100,17 @@ class Scan(Generic[T]):
         self.faults.append(Fault(str(self.path), line, reason))
 
 
-def scan_file(path: str | os.PathLike[str], parse: Callable[[Mapping[str, Any]], T]) -> Scan[T]:
+def scan_file(
+    path: str | os.PathLike[str],
+    parse: Callable[[Mapping[str, Any]], T],
+    *,
+    allow_empty: bool = False,
+) -> Scan[T]:
     """Read every line of a file and keep what is good apart from what is not.
 
     Raises:
-        DataError: If the file as a whole cannot be used: missing, a folder, empty, UTF-16.
+        DataError: If the file as a whole cannot be used: missing, a folder, UTF-16, or empty
+            unless that is allowed.
     """
     scan: Scan[T] = Scan(Path(path))
     first_line: dict[str, int] = {}
@@ -123,7 +129,7 @@ def scan_file(path: str | os.PathLike[str], parse: Callable[[Mapping[str, Any]],
                 scan.lines.append(number)
             else:
                 scan.refuse(number, f"duplicate id {shown(item.id)}, first on line {first}")
-    if not scan.n_lines:
+    if not scan.n_lines and not allow_empty:
         raise whole_file_error(scan.path, "the file must have at least one line, got none")
     return scan
 
