@@ -1,0 +1,1 @@
+"""Where tools come from: MCP servers, OpenAPI descriptions, lists of other frameworks."""
