@@ -1,4 +1,4 @@
-"""A training process that is killed with SIGKILL, resumed, and compared with one that was not."""
+"""A training process that is killed or told to end, resumed, and compared with one that was not."""
 
 import json
 import os
@@ -60,17 +60,17 @@ def finished(process):
     assert process.returncode == 0, said.decode()
 
 
-def kill_after_a_checkpoint(process, last):
-    """SIGKILL as soon as a few epochs are on the disk; the run must not be over by then."""
+def signal_after_a_checkpoint(process, last, number):
+    """A signal as soon as a few epochs are on the disk; returns the exit code and what was said."""
     deadline = time.monotonic() + 240
     while process.poll() is None and time.monotonic() < deadline:
         metrics = last.parents[1] / "metrics.csv"
         if last.exists() and metrics.exists() and len(metrics.read_text().splitlines()) > 8:
-            process.send_signal(signal.SIGKILL)
+            process.send_signal(number)
             break
         time.sleep(0.01)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
+    said, _ = process.communicate(timeout=60)
+    return process.returncode, said.decode()
 
 
 def test_a_run_killed_at_any_moment_and_resumed_ends_as_one_that_was_not(tmp_path):
@@ -78,7 +78,9 @@ def test_a_run_killed_at_any_moment_and_resumed_ends_as_one_that_was_not(tmp_pat
     with FakeEmbeddingsServer() as server:
         finished(fit(server, tmp_path / "data", tmp_path / "whole"))
         last = tmp_path / "killed" / "run" / "checkpoints" / "last.ckpt"
-        kill_after_a_checkpoint(fit(server, tmp_path / "data", tmp_path / "killed"), last)
+        process = fit(server, tmp_path / "data", tmp_path / "killed")
+        code, _ = signal_after_a_checkpoint(process, last, signal.SIGKILL)
+        assert code == -signal.SIGKILL  # it was not over
         assert not (tmp_path / "killed" / "run" / "heads.npz").exists()
         finished(fit(server, tmp_path / "data", tmp_path / "killed", "--ckpt_path", "last"))
     ends = [tmp_path / name / "run" / "heads.npz" for name in ("whole", "killed")]
@@ -86,3 +88,15 @@ def test_a_run_killed_at_any_moment_and_resumed_ends_as_one_that_was_not(tmp_pat
     assert set(whole.files) == set(killed.files)
     for name in whole.files:
         np.testing.assert_array_equal(whole[name], killed[name], err_msg=name)
+
+
+def test_a_run_told_to_end_says_so_and_does_not_look_done(tmp_path):
+    write_dataset(tmp_path / "data")
+    with FakeEmbeddingsServer() as server:
+        process = fit(server, tmp_path / "data", tmp_path / "ended")
+        last = tmp_path / "ended" / "run" / "checkpoints" / "last.ckpt"
+        code, said = signal_after_a_checkpoint(process, last, signal.SIGTERM)
+    assert code == 143, said
+    assert said.rstrip().endswith("toolheads train: terminated")
+    assert "Traceback" not in said
+    assert not (tmp_path / "ended" / "run" / "heads.npz").exists()

@@ -20,7 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after `toolheads train`.
 
     Returns:
-        The exit code: 0 done, 2 bad input or a training that had to stop, 130 interrupted.
+        The exit code: 0 done, 2 bad input or a training that had to stop, 130 interrupted, 143
+        ended by SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -51,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("toolheads train: interrupted\n")
         return 130
     except SystemExit as e:  # --help and --print_config end like this
+        if type(e).__name__ == "SIGTERMException":  # Lightning's; has no code of its own
+            sys.stderr.write("toolheads train: terminated\n")
+            return 143
         return e.code if isinstance(e.code, int) else 0 if e.code is None else _refused(str(e.code))
     return 0
 
