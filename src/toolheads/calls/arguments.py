@@ -114,9 +114,7 @@ class ArgumentChecker:
         jsonschema = self._jsonschema
         dialect = schema.get("$schema")
         named = {"$schema": dialect} if isinstance(dialect, str) else {}
-        base = jsonschema.validators.validator_for(
-            named, default=jsonschema.Draft202012Validator
-        )
+        base = jsonschema.validators.validator_for(named, default=jsonschema.Draft202012Validator)
         safe = safe_schema(schema)
         base.check_schema(safe)
         # An own registry: the default one would fetch what a reference names.
@@ -126,7 +124,10 @@ class ArgumentChecker:
         """A class of validators that counts its steps."""
         if base not in self._classes:
             keywords = dict(base.VALIDATORS)
-            keywords |= {"pattern": _pattern(self._jsonschema), "uniqueItems": _unique(self._jsonschema)}
+            keywords |= {
+                "pattern": _pattern(self._jsonschema),
+                "uniqueItems": _unique(self._jsonschema),
+            }
             counted = {name: self._counted(check) for name, check in keywords.items()}
             self._classes[base] = self._jsonschema.validators.extend(base, counted)
         return self._classes[base]

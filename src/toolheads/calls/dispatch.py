@@ -42,7 +42,11 @@ class Calls:
     """Calls tools. Used from one event loop."""
 
     def __init__(
-        self, sources: Sources, callers: Mapping[str, Caller], *, settings: CallSettings | None = None
+        self,
+        sources: Sources,
+        callers: Mapping[str, Caller],
+        *,
+        settings: CallSettings | None = None,
     ) -> None:
         """Join callers.
 
@@ -119,17 +123,15 @@ class Calls:
         caller = self._callers.get(_kind(tool))
         if caller is None:
             kinds = " or ".join(self._callers) or "none"
-            msg = f"tool {tool.id!r:.200} must be of kind {kinds} to be called, got {_kind(tool)!r:.40}"
+            msg = f"{tool.id!r:.200} must be of kind {kinds} to be called, got {_kind(tool)!r:.40}"
             return failure("unknown_tool", msg)
         if tool.server not in self._sources:
-            msg = f"tool {tool.id!r:.200} must have a source that is configured, got {tool.server!r:.80}"
+            msg = f"{tool.id!r:.200} must be of a configured source, got {tool.server!r:.80}"
             return failure("unknown_tool", msg)
         given = {} if arguments is None else arguments
         if problem := await asyncio.to_thread(self._arguments.problem, tool, given):
             return failure("refused", problem)
-        places = self._places.setdefault(
-            tool.server, asyncio.Semaphore(self._settings.concurrency)
-        )
+        places = self._places.setdefault(tool.server, asyncio.Semaphore(self._settings.concurrency))
         async with places:
             left_s = max(limit_s - (time.perf_counter() - start), 0.001)
             return await caller.call(tool, given, timeout_s=left_s, headers=headers)

@@ -67,6 +67,4 @@ def failure(
         http_status: Status of the HTTP answer, if one came.
     """
     line = " ".join(error.split())
-    return CallResult(
-        outcome, tuple(content) or (text_block(line),), structured, http_status, line
-    )
+    return CallResult(outcome, tuple(content) or (text_block(line),), structured, http_status, line)
