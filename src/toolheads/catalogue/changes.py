@@ -44,7 +44,7 @@ def change(
     name: str,
     tools: Sequence[Tool],
     *,
-    source: Source,
+    source: Source | None,
     dry_run: bool = False,
 ) -> Changes:
     """Replace the tools of one source, and nothing else.
@@ -57,7 +57,8 @@ def change(
         folder: The catalogue; made if need be.
         name: The source; `server` of each tool.
         tools: All tools that the source has now.
-        source: How it is reached, kept for the next time.
+        source: How it is reached, kept for the next time; None for a source that is there
+            already. If it is gone, nothing changes.
         dry_run: Say what would change and write nothing.
 
     Raises:
@@ -67,10 +68,13 @@ def change(
         OSError: If a file cannot be written; the old ones are left.
     """
     root = Path(folder)
-    checked_source(name, source)
+    if source is not None:
+        checked_source(name, source)
     lines = _new_lines(name, tools)
     with _locked(root, dry_run=dry_run):
         sources = read_sources(root)
+        if source is None and (source := sources.get(name)) is None:
+            return Changes()
         file = _ToolsFile(root / TOOLS_FILE)
         changes = file.replace(name, lines)
         if dry_run:
