@@ -7,7 +7,7 @@ shared between the pairs, and both directions share one table of products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,29 @@ from toolheads.errors import ConfigError
 from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.sampling import Batch, SamplingSettings
 from toolheads_train.model.heads import HeadModule, TwoHeads
-from toolheads_train.model.stacked import StackedHeads, blocks, compute_dtype, is_frozen, project
+from toolheads_train.model.stacked import (
+    Scratch,
+    StackedHeads,
+    blocks,
+    compute_dtype,
+    is_frozen,
+    project,
+    transposed,
+)
 from toolheads_train.objectives.masks import known_positives, representatives
 from toolheads_train.objectives.objective import Gather, Losses, Stateless
 from toolheads_train.settings import HeadSettings, LossSettings
+
+_FEW = 4
+"""Positives of a query up to which they are compared one by one."""
+
+_BAR = 1e4
+"""Far above every cosine, and what is taken from the logits of what does not count: far more than
+they can differ by. A number and not infinity: a CPU's exp of -inf takes 30 times as long."""
+
+_SMALLEST = -87.0
+"""Logarithm below which a share is taken for this one: the smallest that float32 has in full.
+Below it the exponential of a CPU takes 30 times as long (measured)."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +83,12 @@ class Rows:
 class LeftOut:
     """Which of a batch's tools are neither a query's positive nor its negatives."""
 
-    forth: Tensor
-    """(b, b) bool; row: query, column: tool. False on the diagonal, where the positives are."""
-    back: Tensor | None
-    """(b, b) bool for the other direction, row: tool, column: query; None where it is not asked
-    for."""
-    cosines: Tensor | None
-    """(b, b) frozen cosines of queries (rows) and tools; None where no pair has a margin."""
+    bars: tuple[Tensor, ...]
+    """One or two (b, b) tables; row: query, column: tool, and then the other way round where tools
+    rank queries, too. An entry above the threshold of its row does not count. It is the frozen
+    cosine, or far above all of them where a text or a label says so; far below for the positive."""
+    own: Tensor
+    """(b,) float32 frozen cosines of the positives."""
     margins: tuple[float | None, ...]
     """S margins: tools whose cosine exceeds that of the positive by more are left out, too."""
 
@@ -92,40 +110,31 @@ class LeftOut:
             margins: Of each pair of heads.
             rows: The embeddings of the batch.
         """
-        count = corpus.group_count
+        count, dtype = corpus.group_count, rows.queries.dtype
         groups = corpus.groups[batch.tools]  # (b,)
-        known = known_positives(corpus.known.padded(batch.queries), groups, groups=count)
-        forth = known
-        if settings.collapse_duplicates:
-            forth = known | ~representatives(groups, groups=count)
-        back = known.T.contiguous() if settings.both_directions else None
-        forth = forth.clone() if forth is known else forth
-        for table in (forth, back):
-            if table is not None:
-                table.fill_diagonal_(False)
-        cosines = None
-        if any(margin is not None for margin in margins):
-            queries, tools = rows.embedded
-            with torch.no_grad():
-                cosines = queries @ tools.T
-        return cls(forth, back, cosines, tuple(margins))
+        known = _known(corpus.known.padded(batch.queries), groups, groups=count)
+        with torch.no_grad():
+            if any(margin is not None for margin in margins):
+                queries, tools = rows.embedded
+                table = queries @ tools.T
+            else:
+                table = torch.zeros(known.shape, dtype=dtype, device=known.device)
+            own = table.diagonal().float().clone()
+            table.masked_fill_(known, _BAR)
+            bars = [table, table.T.contiguous()] if settings.both_directions else [table]
+            if settings.collapse_duplicates:
+                table.masked_fill_(~representatives(groups, groups=count), _BAR)
+            for one in bars:
+                one.fill_diagonal_(-_BAR)
+        return cls(tuple(bars), own, tuple(margins))
 
-    def rows(self, rows: slice, *, is_back: bool) -> dict[float | None, Tensor]:
-        """(r, b) bool for a block of anchors, once for each margin that some pair has."""
-        return {one: self._rows(one, rows, is_back=is_back) for one in dict.fromkeys(self.margins)}
-
-    def _rows(self, margin: float | None, rows: slice, *, is_back: bool) -> Tensor:
-        listed = self.back if is_back else self.forth
-        if listed is None:
-            msg = "masks of the other direction must be made before they are used"
-            raise RuntimeError(msg)
-        if margin is None or self.cosines is None:
-            return listed[rows]
-        own = self.cosines.diagonal()[rows, None]
-        cosines = self.cosines[:, rows].T if is_back else self.cosines[rows]
-        found = listed[rows] | (cosines.float() > own.float() + margin)
-        if margin < 0:
-            _own(found, rows).fill_(False)
+    def rows(self, rows: slice, direction: int, scratch: Scratch) -> dict[float | None, Tensor]:
+        """(r, b) float32, 1 for what does not count and else 0, for each margin that is there."""
+        found: dict[float | None, Tensor] = {}
+        for number, margin in enumerate(dict.fromkeys(self.margins)):
+            block = scratch.float(2 + number, self.bars[direction][rows])
+            threshold = _BAR / 2 if margin is None else self.own[rows, None] + margin
+            found[margin] = block.gt_(threshold)
         return found
 
 
@@ -160,31 +169,29 @@ class _Contrast(torch.autograd.Function):
         pairs, b, _ = queries.shape
         with torch.autocast(queries.device.type, enabled=False):
             products = torch.bmm(queries, tools.transpose(1, 2))  # (S, b, b)
-        pulls = torch.empty_like(products)  # gradients of the mean loss to products
         losses = torch.zeros((pairs, b), device=queries.device)
         negatives = torch.zeros(pairs, device=queries.device)
-        directions = (False,) if left_out.back is None else (False, True)
-        share = 1 / (len(directions) * b)
-        for is_back, rows in _anchors(directions, b, queries.device):
-            skipped = left_out.rows(rows, is_back=is_back)
-            if not is_back:
-                kept = {margin: (~table).sum() for margin, table in skipped.items()}
-                negatives += torch.stack([kept[margin] for margin in left_out.margins])
-            for pair, margin in enumerate(left_out.margins):
-                one, pull = products[pair], pulls[pair]
-                one, pull = (one.T, pull.T) if is_back else (one, pull)
-                logits = one[rows].to(torch.float32, copy=True).mul_(scales[pair])  # (r, b)
-                logits.masked_fill_(skipped[margin], -torch.inf)
-                logs = torch.log_softmax(logits, dim=1)
-                losses[pair, rows] -= _own(logs, rows) / len(directions)
-                shares = logs.exp_()
-                _own(shares, rows).sub_(1)
-                shares.mul_(share * scales[pair])
-                if is_back:
-                    pull[rows] += shares
-                else:
-                    pull[rows] = shares
-        negatives = negatives / b - 1  # the positive is none
+        factors = scales / (len(left_out.bars) * b)
+        scratch = Scratch(queries.device)
+        pulls = None  # gradients of the mean losses to products
+        for direction in range(len(left_out.bars)):
+            logits_of = products if direction == 0 else transposed(products)
+            made = torch.empty_like(logits_of, memory_format=torch.contiguous_format)
+            for rows in blocks(b, b, queries.device):
+                skipped = left_out.rows(rows, direction, scratch)
+                if direction == 0:
+                    sums = {margin: table.sum() for margin, table in skipped.items()}
+                    negatives -= torch.stack([sums[margin] for margin in left_out.margins])
+                for pair, margin in enumerate(left_out.margins):
+                    logits = scratch.float(0, logits_of[pair, rows]).mul_(scales[pair])  # (r, b)
+                    logits.add_(skipped[margin], alpha=-_BAR)
+                    shares = torch.log_softmax(logits, dim=1)
+                    losses[pair, rows] -= _own(shares, rows) / len(left_out.bars)
+                    shares.clamp_(min=_SMALLEST).exp_()
+                    _own(shares, rows).sub_(1)
+                    made[pair, rows] = shares.mul_(factors[pair])
+            pulls = made if pulls is None else pulls.add_(transposed(made))
+        negatives = negatives / b + (b - 1)  # the positive is none
         ctx.save_for_backward(queries, tools, scales, pulls)
         ctx.mark_non_differentiable(losses, negatives)
         return losses.mean(1), losses, negatives
@@ -196,7 +203,7 @@ class _Contrast(torch.autograd.Function):
         if pulls.device.type != "cpu" or not bool((gradient == 1).all()):
             pulls = pulls * gradient.to(pulls.dtype)[:, None, None]
         to_queries = torch.bmm(pulls, tools)
-        to_tools = torch.bmm(pulls.transpose(1, 2), queries) if ctx.needs_input_grad[1] else None
+        to_tools = torch.bmm(transposed(pulls), queries) if ctx.needs_input_grad[1] else None
         to_scales = None
         if ctx.needs_input_grad[2]:
             # A product's gradient times the product, summed, is that of a query times the query.
@@ -207,19 +214,22 @@ class _Contrast(torch.autograd.Function):
         return to_queries, to_tools, to_scales, None
 
 
-def _anchors(
-    directions: Sequence[bool], b: int, device: torch.device
-) -> Iterator[tuple[bool, slice]]:
-    """Direction and block of rows, all blocks of the first direction before those of the next."""
-    for is_back in directions:
-        for rows in blocks(b, b, device):
-            yield is_back, rows
+def _known(known: Tensor, candidates: Tensor, *, groups: int) -> Tensor:
+    """As `known_positives`; where queries have few positives, faster by comparing each."""
+    if known.shape[1] > _FEW:
+        return known_positives(known, candidates, groups=groups)
+    short, columns = known.int(), candidates.int()
+    found = short[:, :1] == columns
+    for number in range(1, known.shape[1]):
+        found |= short[:, number : number + 1] == columns
+    return found
 
 
 def _dot(one: Tensor, two: Tensor) -> Tensor:
     """Sum of the products of two (n, d) tables, in float32."""
+    scratch = Scratch(one.device)
     parts = [
-        (one[rows].float() * two[rows].float()).sum()
+        torch.dot(scratch.float(0, one[rows]).flatten(), scratch.float(1, two[rows]).flatten())
         for rows in blocks(len(one), one.shape[1], one.device)
     ]
     return torch.stack(parts).sum()
