@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +34,15 @@ class Search:
     """Stands for the text in a log without texts; equal for equal texts, else opaque."""
     heads: str = ""
     """sha256 of the heads file that ranked; empty where no heads did."""
+    mode: str = ""
+    """How it was ranked, such as `dense` or `lexical`."""
+    catalogue: str = ""
+    """Digest of the tools that were searched."""
+    client: str = ""
+    """Name of the key that asked."""
+    via: str = ""
+    """The door it came through: `mcp`, `rest`, `stdio`."""
+    took_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,9 +60,29 @@ class Call:
     """The session it was made in; with it the search is found where `search_id` is empty."""
     error: str = ""
     """Kind of the error, such as `timeout`; empty if there was none."""
+    call_id: str = ""
+    """Unique, so that an answer and a line can be told to belong together."""
+    arguments: str | None = None
+    """As JSON; None where the operator keeps no texts."""
+    arguments_digest: str = ""
+    """Stands for the arguments in a log without texts."""
+    client: str = ""
+    """Name of the key that called."""
+    via: str = ""
+    """The door it came through: `mcp`, `rest`, `stdio`; `feedback` for a call made elsewhere."""
+    took_ms: float | None = None
 
 
 Event = Search | Call
+
+TEXTS = ("text", "arguments")
+"""Fields that hold what people wrote; left out where the operator keeps no texts."""
+
+_SEARCH_OPTIONAL = ("text", "digest", "heads", "mode", "catalogue", "client", "via")
+_CALL_OPTIONAL = (
+    *("search_id", "session", "error", "call_id", "arguments", "arguments_digest"),
+    *("client", "via"),
+)
 
 
 class EventError(ValueError):
@@ -78,11 +108,12 @@ def to_record(event: Event) -> dict[str, Any]:
     if isinstance(event, Search):
         record |= {"event": "search", "search_id": event.search_id, "session": event.session}
         record |= {"shown": list(event.shown)}
-        optional = {"text": event.text, "digest": event.digest, "heads": event.heads}
+        names: tuple[str, ...] = _SEARCH_OPTIONAL
     else:
         record |= {"event": "call", "tool_id": event.tool_id, "ok": event.ok}
-        optional = {"search_id": event.search_id, "session": event.session, "error": event.error}
-    record |= {name: value for name, value in optional.items() if value}
+        names = _CALL_OPTIONAL
+    optional = {name: getattr(event, name) for name in (*names, "took_ms")}
+    record |= {name: value for name, value in optional.items() if value not in (None, "")}
     try:
         from_record(record)
     except EventError as e:
@@ -110,8 +141,8 @@ def from_record(record: Mapping[str, Any]) -> Event:
             session=fields.text("session"),
             shown=fields.ids("shown"),
             text=fields.optional("text") or None,
-            digest=fields.optional("digest"),
-            heads=fields.optional("heads"),
+            took_ms=fields.milliseconds(),
+            **{name: fields.optional(name) for name in _SEARCH_OPTIONAL if name != "text"},
         )
         if event.text is None and not event.digest:
             fields.reasons.append("a search must have a text or a digest, got neither")
@@ -120,9 +151,9 @@ def from_record(record: Mapping[str, Any]) -> Event:
             time=time,
             tool_id=fields.text("tool_id"),
             ok=fields.flag("ok"),
-            search_id=fields.optional("search_id"),
-            session=fields.optional("session"),
-            error=fields.optional("error"),
+            arguments=fields.optional("arguments") or None,
+            took_ms=fields.milliseconds(),
+            **{name: fields.optional(name) for name in _CALL_OPTIONAL if name != "arguments"},
         )
         if not event.search_id and not event.session:
             fields.reasons.append("a call must have a search_id or a session, got neither")
@@ -160,6 +191,13 @@ class _Fields:
             return value if value and value.strip() else ""
         self.reasons.append(f"{name} must be a string or null, got {as_shown(value)}")
         return ""
+
+    def milliseconds(self) -> float | None:
+        value = self.record.get("took_ms")
+        if value is None or (type(value) in (int, float) and 0 <= value < math.inf):
+            return None if value is None else float(value)
+        self.reasons.append(f"took_ms must be a number >= 0 or null, got {as_shown(value)}")
+        return None
 
     def flag(self, name: str) -> bool:
         value = self.record.get(name)

@@ -5,18 +5,29 @@ A line that is damaged costs that line. How much damage is too much, the reader 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, date
 from pathlib import Path
 
 from toolheads.data.jsonl import LineError, parse_object, read_lines, to_line
 from toolheads.errors import ConfigError, DataError, Fault
-from toolheads.usage.events import Call, Event, EventError, Search, from_record, to_record
+from toolheads.usage.events import (
+    TEXTS,
+    Call,
+    Event,
+    EventError,
+    Search,
+    from_record,
+    to_record,
+)
 
 _NAME = re.compile(r"usage-\d{4}-\d{2}-\d{2}\.jsonl")
+
+_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 _PRIVATE = 0o600
 """Of new files: what people asked for is for the account that serves them."""
@@ -68,13 +79,22 @@ class UsageWriter:
 
     Args:
         folder: Made if need be.
-        keep_texts: Whether the texts of requests are written. Without them a log can be counted
-            but not learnt from.
+        keep_texts: Whether the texts of requests and arguments are written. Without them a log
+            can be counted but not learnt from.
+        make_folder: Whether to make the folder now, so that one that cannot be made is found out;
+            else it is made by the first event.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, keep_texts: bool = False) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep_texts: bool = False,
+        make_folder: bool = True,
+    ) -> None:
         self._folder, self._keep_texts = Path(folder), keep_texts
-        self._folder.mkdir(parents=True, exist_ok=True)
+        if make_folder:
+            self._make_folder()
 
     def write(self, event: Event) -> None:
         """Append one event.
@@ -84,9 +104,11 @@ class UsageWriter:
             OSError: If the file cannot be written.
         """
         record = to_record(event)
-        if not self._keep_texts and record.pop("text", None) and "digest" not in record:
-            msg = "a search must have a digest where texts are not kept, got none"
-            raise ConfigError(msg)
+        if not self._keep_texts:
+            left_out = [name for name in TEXTS if record.pop(name, None)]
+            if "text" in left_out and "digest" not in record:
+                msg = "a search must have a digest where texts are not kept, got none"
+                raise ConfigError(msg)
         try:
             line = to_line(record) + b"\n"
         except LineError as e:
@@ -94,13 +116,35 @@ class UsageWriter:
             raise ConfigError(msg) from e
         day = event.time.astimezone(UTC).date().isoformat()
         path = self._folder / f"usage-{day}.jsonl"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _PRIVATE)
+        try:
+            descriptor = os.open(path, _APPEND, _PRIVATE)
+        except FileNotFoundError:  # someone removed the folder
+            self._make_folder()
+            descriptor = os.open(path, _APPEND, _PRIVATE)
         try:
             size = os.fstat(descriptor).st_size
             is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            os.write(descriptor, b"\n" + line if is_cut else line)
+            line = b"\n" + line if is_cut else line
+            if os.write(descriptor, line) < len(line):  # the disk is full; half a line is a fault
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         finally:
             os.close(descriptor)
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def usage_files(folder: str | os.PathLike[str]) -> list[Path]:
+    """The files of a log, by day."""
+    return sorted(p for p in Path(folder).glob("usage-*.jsonl") if _NAME.fullmatch(p.name))
+
+
+def day_of(path: Path) -> date:
+    """The day of a file of a log; the last of all for a name that is no day."""
+    try:
+        return date.fromisoformat(path.stem.removeprefix("usage-"))
+    except ValueError:
+        return date.max
 
 
 def read_usage(folder: str | os.PathLike[str]) -> UsageLog:
@@ -113,7 +157,7 @@ def read_usage(folder: str | os.PathLike[str]) -> UsageLog:
         DataError: If there is no such file, or one cannot be read at all.
     """
     root = Path(folder)
-    paths = sorted(p for p in root.glob("usage-*.jsonl") if _NAME.fullmatch(p.name))
+    paths = usage_files(root)
     if not paths:
         got = "none" if root.is_dir() else "no such folder"
         msg = f"a usage log must be a folder with usage-YYYY-MM-DD.jsonl files, got {got}: {root}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from toolheads.usage.events import Call, Search
@@ -125,12 +125,4 @@ def _time(search: Search) -> datetime:
 
 def _of_catalogue(search: Search, known: frozenset[str]) -> Search:
     shown = tuple(tool_id for tool_id in search.shown if tool_id in known)
-    return Search(
-        time=search.time,
-        search_id=search.search_id,
-        session=search.session,
-        shown=shown,
-        text=search.text,
-        digest=search.digest,
-        heads=search.heads,
-    )
+    return replace(search, shown=shown)

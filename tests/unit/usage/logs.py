@@ -18,9 +18,9 @@ def search(number, minutes, shown="abc", *, session="v", text="", **more):
     return Search(at(minutes), f"s{number}", session, tuple(shown), **found)
 
 
-def call(tool_id, minutes, *, of=None, session="v", ok=True):
+def call(tool_id, minutes, *, of=None, session="v", ok=True, **more):
     found = {"search_id": f"s{of}"} if of is not None else {"session": session}
-    return Call(at(minutes), tool_id, ok, error="" if ok else "timeout", **found)
+    return Call(at(minutes), tool_id, ok, error="" if ok else "timeout", **found, **more)
 
 
 def log_of(*events, faults=()):

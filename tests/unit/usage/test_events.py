@@ -26,9 +26,22 @@ SEARCHES = st.builds(
     text=st.none() | NAMES,
     digest=NAMES,
     heads=st.just("") | NAMES,
+    mode=st.sampled_from(["", "dense", "lexical"]),
+    client=st.just("") | NAMES,
+    took_ms=st.none() | st.floats(0, 1e9),
 )
 CALLS = st.builds(
-    Call, time=TIMES, tool_id=NAMES, ok=st.booleans(), search_id=NAMES, session=NAMES, error=NAMES
+    Call,
+    time=TIMES,
+    tool_id=NAMES,
+    ok=st.booleans(),
+    search_id=NAMES,
+    session=NAMES,
+    error=NAMES,
+    call_id=st.just("") | NAMES,
+    arguments=st.none() | NAMES,
+    arguments_digest=st.just("") | NAMES,
+    took_ms=st.none() | st.floats(0, 1e9),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -146,3 +147,21 @@ def test_a_folder_without_a_log_is_refused(tmp_path, what):
     folder = tmp_path if what == "empty" else tmp_path / "nowhere"
     with pytest.raises(DataError, match="a usage log must be a folder with usage-"):
         read_usage(folder)
+
+
+def test_a_folder_that_was_removed_is_made_again(tmp_path):
+    writer = UsageWriter(tmp_path / "log", keep_texts=True)
+    (tmp_path / "log").rmdir()
+    writer.write(search(1, 0))
+    assert len(read_usage(tmp_path / "log").searches) == 1
+
+
+def test_half_a_line_on_a_full_disk_is_an_error_and_costs_no_other_line(tmp_path, monkeypatch):
+    writer, write = UsageWriter(tmp_path / "log", keep_texts=True), os.write
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(os, "write", lambda file, line: write(file, line[:10]))
+        with pytest.raises(OSError, match="No space left on device"):
+            writer.write(search(1, 0))
+    writer.write(search(1, 0))
+    log = read_usage(tmp_path / "log")
+    assert (len(log.searches), len(log.faults)) == (1, 1)
