@@ -1,0 +1,264 @@
+"""Search through faiss over the rows of a store. Knows the store and one structure at a time.
+
+The structure is built over the rows of some moment and never changed. Rows that came later are
+scanned beside it, rows that went are left out of what it finds, and what is found is scored again
+with the stored rows. When much has changed, a new structure takes its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolheads.arrays import Floats
+from toolheads.indexes.blas import blas_threads
+from toolheads.indexes.checks import check_at_least, check_choice, checked_keys, checked_queries
+from toolheads.indexes.faiss_index.file import StructureFileError, read_structure, write_structure
+from toolheads.indexes.faiss_index.search import search
+from toolheads.indexes.faiss_index.structure import (
+    STRUCTURES,
+    Parameters,
+    Structure,
+    build,
+    load_faiss,
+)
+from toolheads.indexes.precision import StoredRows
+from toolheads.indexes.scan import lengths
+from toolheads.indexes.snapshot import Part, Segment, Snapshot
+from toolheads.indexes.store import RowStore
+
+_logger = logging.getLogger(__name__)
+
+_MOST_BESIDE = 8192
+"""Most rows that are scanned beside a structure; with more, all rows are scanned."""
+
+_LEAST_BESIDE = 1024
+_SHARE_BESIDE = 0.05
+_SHARE_GONE = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """What one search looks at.
+
+    Attributes:
+        rows: All rows.
+        structure: Built over some of them, and over rows that are gone; None before there is one.
+        fresh: Keys of the rows that are not in the structure.
+        beside: The fresh rows; None when they are too many, and all rows are scanned.
+    """
+
+    rows: Snapshot
+    structure: Structure | None
+    fresh: tuple[str, ...]
+    beside: Snapshot | None
+
+    @property
+    def gone(self) -> int:
+        """How many rows of the structure are not there any more."""
+        return len(self.structure or ()) - (len(self.rows) - len(self.fresh))
+
+
+class FaissIndex:
+    """Search through faiss. See `toolheads.ports.VectorIndex`. Safe to share between threads.
+
+    Exact with `structure="flat"` and rows in float32 or float16. A structure is saved beside the
+    rows whenever one is built, and read again when the index is opened; rows last as soon as
+    `apply` returns. On a machine with a GPU and faiss-gpu, `flat` and `ivf` search there.
+
+    Args:
+        space: See `toolheads.indexes.keys.space_of`.
+        width: d.
+        structure: `flat`, `hnsw` or `ivf`.
+        folder: Where rows and the structure are kept; None keeps them in memory.
+        dtype: What rows are stored in, by the store and by faiss.
+        neighbours: HNSW: links of a row, >= 2.
+        ef_construction: HNSW: rows looked at to find the links of a new one.
+        ef_search: HNSW: rows looked at for a query; 0 fits the size.
+        lists: IVF: lists that rows are sorted into; 0 fits the size.
+        probes: IVF: lists looked at for a query; 0 fits the size.
+        build_from: Fewer rows than this are scanned, which is as fast and exact.
+        threads: Threads of one search.
+        build_threads: Threads that build a structure; 0 takes half of the cores.
+
+    Raises:
+        MissingExtraError: If faiss is not installed.
+        ConfigError: If a setting breaks its rule, or the space has rows of another width.
+        IndexStoreError: If the folder cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        space: str,
+        width: int,
+        structure: str = "hnsw",
+        folder: str | Path | None = None,
+        dtype: str = "float32",
+        neighbours: int = 32,
+        ef_construction: int = 100,
+        ef_search: int = 0,
+        lists: int = 0,
+        probes: int = 0,
+        build_from: int = 2048,
+        threads: int = 1,
+        build_threads: int = 0,
+    ) -> None:
+        load_faiss()
+        check_choice(structure, STRUCTURES, "structure")
+        for name, value, least in (
+            ("neighbours", neighbours, 2),
+            ("ef_construction", ef_construction, 1),
+            ("ef_search", ef_search, 0),
+            ("lists", lists, 0),
+            ("probes", probes, 0),
+            ("threads", threads, 0),
+            ("build_threads", build_threads, 0),
+        ):
+            check_at_least(least, value, name)
+        place = Path(folder) if folder is not None else None
+        self._build_from = check_at_least(1, build_from, "build_from")
+        self._store = RowStore(place, space=space, width=width, dtype=dtype)
+        self._threads = threads
+        self._build_threads = build_threads or max(1, (os.cpu_count() or 1) // 2)
+        self._parameters = Parameters(
+            structure, dtype, neighbours, ef_construction, ef_search, lists, probes
+        )
+        self._faults: list[str] = []
+        self._writing = threading.RLock()
+        self._state = self._state_of(self._store.snapshot, self._read())
+
+    @property
+    def width(self) -> int:
+        """See `toolheads.ports.VectorIndex`."""
+        return self._store.width
+
+    @property
+    def is_exact(self) -> bool:
+        """For `flat`, with rows in float32 or float16."""
+        return self._parameters.structure == "flat" and self._parameters.dtype != "int8"
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What was found damaged since the index was opened, and left out; one line for each."""
+        return (*self._store.faults, *self._faults)
+
+    def __len__(self) -> int:
+        return len(self._store.snapshot)
+
+    def keys(self) -> frozenset[str]:
+        """See `toolheads.ports.VectorIndex`."""
+        return self._store.snapshot.keys()
+
+    def apply(self, keys: Sequence[str], rows: Floats, removed: Collection[str] = ()) -> None:
+        """See `toolheads.ports.VectorIndex`. A key in both is kept.
+
+        Searches see the change before a new structure is built, if one is due.
+        """
+        with self._writing:
+            after = self._store.apply(keys, rows, removed)
+            self._state = self._state_of(after, self._state.structure)
+            self._renew()
+
+    def search(self, queries: Floats, k: int) -> list[tuple[list[str], Floats]]:
+        """See `toolheads.ports.VectorIndex`."""
+        floats, count = checked_queries(queries, k, width=self.width)
+        rows = self._store.checked()
+        state = self._state
+        with blas_threads(self._threads):
+            # Between a change of the rows and that of the state, a scan answers as well.
+            if state.structure is None or state.beside is None or state.rows is not rows:
+                return rows.search(floats, count)
+            return search(rows, state.structure, state.beside, floats, count, threads=self._threads)
+
+    def gather(self, keys: Sequence[str]) -> Floats:
+        """See `toolheads.ports.VectorIndex`."""
+        return self._store.checked().gather(checked_keys(keys, "keys"))
+
+    def refresh(self) -> None:
+        """Take over what another process wrote.
+
+        Raises:
+            IndexStoreError: If the folder cannot be read.
+        """
+        with self._writing:
+            self._state = self._state_of(self._store.refresh(), self._state.structure)
+
+    def verify(self) -> tuple[str, ...]:
+        """Read every row and compare it with what was written; leave out what is damaged.
+
+        Returns:
+            A line for each damaged segment.
+
+        Raises:
+            IndexStoreError: If a file cannot be read.
+        """
+        with self._writing:
+            found = self._store.verify()
+            self._state = self._state_of(self._store.snapshot, self._state.structure)
+            return found
+
+    def close(self) -> None:
+        """See `toolheads.ports.VectorIndex`."""
+        self._store.close()
+        self._state = _State(Snapshot([], self.width), None, (), None)
+
+    def _state_of(self, rows: Snapshot, structure: Structure | None) -> _State:
+        fresh = tuple(sorted(rows.keys() - (structure.places if structure else frozenset())))
+        if structure is None or len(fresh) > _MOST_BESIDE:
+            return _State(rows, structure, fresh, None)
+        if not fresh:
+            return _State(rows, structure, fresh, Snapshot([], self.width))
+        floats = rows.gather(fresh)
+        beside = Part(Segment(fresh, StoredRows(floats), float(lengths(floats).max())))
+        return _State(rows, structure, fresh, Snapshot([beside], self.width))
+
+    def _renew(self) -> None:
+        """Put a new structure in place of one that much has changed since."""
+        state, old, threads = self._state, self._state.structure, self._build_threads
+        size = len(old or ())
+        if len(state.rows) < self._build_from:
+            return
+        if old is None or state.gone > _SHARE_GONE * size or len(state.fresh) > size:
+            every = tuple(sorted(state.rows.keys()))
+            new = build(every, state.rows.gather(every), self._parameters, threads=threads)
+        elif len(state.fresh) > max(_LEAST_BESIDE, _SHARE_BESIDE * size):
+            new = old.with_rows(state.fresh, state.rows.gather(state.fresh), threads=threads)
+        else:
+            return
+        self._state = self._state_of(state.rows, new)
+        self._write(new)
+
+    def _path(self) -> Path | None:
+        folder = self._store.path
+        return folder / f"faiss-{self._parameters.structure}.index" if folder else None
+
+    def _read(self) -> Structure | None:
+        path = self._path()
+        if path is None:
+            return None
+        try:
+            read = read_structure(path, space=self._store.space)
+        except (StructureFileError, OSError) as e:
+            fault = f"{path} {e}"
+            self._faults.append(fault)
+            _logger.warning("%s; rows are scanned until it is built again", fault)
+            return None
+        if read is None or not self._parameters.builds_as(read.parameters):
+            return None
+        asked = replace(self._parameters, lists=read.parameters.lists)
+        return replace(read, parameters=asked.for_rows(len(read)))
+
+    def _write(self, structure: Structure) -> None:
+        path = self._path()
+        if path is None:
+            return
+        try:
+            with self._store.held():
+                write_structure(path, structure, space=self._store.space)
+        except OSError as e:  # it is in use all the same, and is built again after a restart
+            _logger.warning("the structure %s was not saved: %s", path, e)
