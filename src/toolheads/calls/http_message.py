@@ -97,10 +97,17 @@ def _path_part(parameter: Parameter, value: Any) -> str:
         msg = f"{parameter.argument} must not be empty, since it stands in the path, got {shown}"
         raise RefusedError(msg)
     text = path_text(parameter, value)
-    steps = re.split(r"[/\\]", unquote(unquote(text)))
+    steps = re.split(r"[/\\]", _decoded(text))
     if any(step.strip() in (".", "..") for step in steps):
         msg = f"{parameter.argument} must have no dot segments, got {shown}"
         raise RefusedError(msg)
+    return text
+
+
+def _decoded(text: str) -> str:
+    """A text as the most eager of servers reads it."""
+    while (decoded := unquote(text)) != text:
+        text = decoded
     return text
 
 

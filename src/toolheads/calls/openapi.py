@@ -191,7 +191,9 @@ class OpenApiCaller:
         except (h.ConnectError, OSError) as e:
             reason = f"cannot be reached: {str(e) or type(e).__name__}"
             return failure("protocol_error", f"{destination.base_url} {reason}")
-        except (h.HTTPError, h.InvalidURL, h.StreamError, UnicodeError) as e:
+        except h.InvalidURL as e:
+            return failure("refused", f"{destination.base_url} must be an address, got: {e}")
+        except (h.HTTPError, h.StreamError, UnicodeError) as e:
             reason = f"gave no HTTP answer: {str(e) or type(e).__name__}"
             return failure("protocol_error", f"{destination.base_url} {reason}")
 
