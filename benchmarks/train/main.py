@@ -26,6 +26,10 @@ SAME = (1536, 1536)
 """Hidden layers that callbus has."""
 
 
+STACKS = ((384, 512), (64, 128), (32, 64))
+"""Hidden width and batch of heads that are trained eight at a time."""
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is measured."""
@@ -83,6 +87,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every process")
     parser.add_argument("--rounds", type=int, help="processes of each system")
     parser.add_argument("--quick", action="store_true", help="does it run? small sizes, no figures")
+    parser.add_argument("--only-stacked", action="store_true", help="heads trained eight at a time")
     args = parser.parse_args()
     try:
         return _run(args)
@@ -99,10 +104,14 @@ def _run(args: argparse.Namespace) -> int:
         machine={**machine_kind(), "threads": args.threads, "load_1_min": os.getloadavg()[0]},
         quick=args.quick,
     )
-    every = [
-        case if args.callbus_python else case.without("callbus")
-        for case in cases(size, quick=args.quick)
-    ]
+    every = (
+        []
+        if args.only_stacked
+        else [
+            case if args.callbus_python else case.without("callbus")
+            for case in cases(size, quick=args.quick)
+        ]
+    )
     for turn in range(rounds):
         for case in every:
             for cell in case.cells:
@@ -110,11 +119,13 @@ def _run(args: argparse.Namespace) -> int:
                 found.add(case, cell, *bench.trainer(case, cell))
                 if cell.system == "toolheads":  # the floor right beside it
                     found.add_floor(case, cell, bench.floor(case, cell))
-        for is_bf16 in (False, True):
-            _tell(f"{turn + 1}/{rounds} eight heads at once, {'bf16' if is_bf16 else 'fp32'}")
-            found.stacked.append(bench.stacked(is_bf16=is_bf16))
-        _tell(f"{turn + 1}/{rounds} validation")
-        found.validation += bench.validation()
+        for hidden, batch in STACKS[1:] if args.quick else STACKS:
+            for is_bf16 in (False, True):
+                _tell(f"{turn + 1}/{rounds} eight heads of {hidden} at once")
+                found.stacked.append(bench.stacked(hidden, batch, is_bf16=is_bf16))
+        if not args.only_stacked:
+            _tell(f"{turn + 1}/{rounds} validation")
+            found.validation += bench.validation()
     found.cases = every
     text = render(found)
     (bench.work / "results.json").write_text(
@@ -159,12 +170,11 @@ class _Bench:
         read: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return read
 
-    def stacked(self, *, is_bf16: bool) -> dict[str, Any]:
+    def stacked(self, hidden: int, batch: int, *, is_bf16: bool) -> dict[str, Any]:
         """Eight small pairs of heads against one."""
-        hidden = (48,) if self._quick else (384,)
-        case = Case("", 384, self._size.narrow_pairs, 512, ())
+        case = Case("", 384, self._size.narrow_pairs, batch, ())
         out = self.work / "one.json"
-        command = self._own("stacked", case, Cell("", "", hidden, is_bf16), out)
+        command = self._own("stacked", case, Cell("", "", (hidden,), is_bf16), out)
         run(command, self._log, environ=self._environ)
         return {**json.loads(out.read_text(encoding="utf-8")), "bf16": is_bf16}
 

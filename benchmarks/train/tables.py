@@ -140,16 +140,23 @@ def _machine(found: Found) -> str:
 
 def _stacked(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
-    for is_bf16 in (False, True):
-        own = [row for row in rows if row["bf16"] == is_bf16]
-        if own:
-            one, every = (statistics.median(r[n] for r in own) for n in ("one_s", "all_s"))
-            precision, heads = "bf16" if is_bf16 else "fp32", own[0]["heads"]
-            lines.append((precision, f"{one:.2f}", f"{every:.2f}", f"{every / one:.2f}"))
-    heads = rows[0]["heads"]
-    task = rows[0]["task"]
-    shape = f"{task['width']}-d, hidden {task['hidden'][0]}, batch {task['batch']}"
-    head = (shape, "one pair of heads, s", f"{heads} at once, s", "cost in single ones")
+    shapes = dict.fromkeys((row["task"]["hidden"][0], row["task"]["batch"]) for row in rows)
+    for hidden, batch in shapes:
+        for is_bf16 in (False, True):
+            own = [
+                row
+                for row in rows
+                if (row["task"]["hidden"][0], row["task"]["batch"]) == (hidden, batch)
+                and row["bf16"] == is_bf16
+            ]
+            if own:
+                one, every = (statistics.median(r[n] for r in own) for n in ("one_s", "all_s"))
+                name = f"hidden {hidden}, batch {batch}, {'bf16' if is_bf16 else 'fp32'}"
+                lines.append((name, f"{one:.2f}", f"{every:.2f}", f"{every / one:.2f}"))
+    head = (
+        f"{rows[0]['task']['width']}-d",
+        *("one pair of heads, s", f"{rows[0]['heads']} at once, s", "cost in single ones"),
+    )
     return table(head, lines)
 
 
