@@ -7,6 +7,7 @@
   + HeadsFormatError      (ValueError)    a heads file cannot be read as heads
   + DigestError           (ValueError)    a sha256 is not the expected one, or none is known
   + BackboneMismatchError (ValueError)    vectors come from another encoder
+  + CalibrationError      (ValueError)    thresholds cannot be fitted, read, or used for this scorer
   + CacheError            (OSError)       the vector cache cannot be read or written
   + DownloadError         (OSError)       a file could not be fetched
   + IndexStoreError       (OSError)       a vector index cannot be read or written
@@ -80,6 +81,10 @@ class DigestError(ToolheadsError, ValueError):
 
 class BackboneMismatchError(ToolheadsError, ValueError):
     """Vectors come from another encoder than the heads, the cache or the index."""
+
+
+class CalibrationError(ToolheadsError, ValueError):
+    """Thresholds cannot be fitted to the queries, cannot be read, or are for something else."""
 
 
 class CacheError(ToolheadsError, OSError):

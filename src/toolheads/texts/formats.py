@@ -101,6 +101,19 @@ def _tool_json(tool: Tool, budget: int) -> str:
     return _to_json(fields)[: max(budget, len(_to_json(names)) + 1)]
 
 
+def _tool_sentence(tool: Tool, budget: int) -> str:
+    """`name with spaces. description. parameters: a, b`, the text of the promptforge tool picker.
+
+    Kept to the letter, since thresholds that were measured on it depend on it: underscores of the
+    name alone become spaces, the description stays as it is, top-level parameters are sorted.
+    """
+    listed = ", ".join(sorted(name for name, _ in schema_parameters(tool.input_schema)))
+    name = tool.name.replace("_", " ")
+    parts = (name, tool.description, f"parameters: {listed}" if listed else "")
+    text = ". ".join(part for part in parts if part)
+    return text[: max(budget, len(name))] if text.strip() else tool.name
+
+
 def _to_json(fields: Mapping[str, Any]) -> str:
     return json.dumps(fields, ensure_ascii=False, default=str)
 
@@ -127,5 +140,6 @@ def _known(name: str, formats: Mapping[str, object], setting: str) -> None:
 _TOOL_FORMATS: Mapping[str, Callable[[Tool, int], str]] = {
     "tool/v1": _tool_v1,
     "tool-json/v1": _tool_json,
+    "tool-sentence/v1": _tool_sentence,
 }
 _QUERY_FORMATS: Mapping[str, Callable[[str, str], str]] = {"query/v1": _query_v1}

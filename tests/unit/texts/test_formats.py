@@ -9,7 +9,7 @@ from toolheads.errors import ConfigError
 from toolheads.texts import TextSettings, format_query, format_tool
 from toolheads.texts.words import identifier_words
 
-FORMATS = ["tool/v1", "tool-json/v1"]
+FORMATS = ["tool/v1", "tool-json/v1", "tool-sentence/v1"]
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -59,6 +59,15 @@ def test_the_json_format_flattens_the_schema_and_then_drops_it():
     assert "inputSchema" not in none
 
 
+def test_the_sentence_format_is_that_of_the_tool_picker():
+    schema = {"properties": {"start_time": {}, "Zed": {}, "b": {"properties": {"inner": {}}}}}
+    tool = Tool("t", "read_my-file", "files", "Read a file.", schema)
+    settings = TextSettings(tool_format="tool-sentence/v1")
+    text = "read my-file. Read a file.. parameters: Zed, b, start_time"
+    assert format_tool(tool, settings) == text
+    assert format_tool(Tool("t", "x_y", "files"), settings) == "x y"
+
+
 def test_a_tool_called_description_keeps_its_name():
     tool = Tool("t", "description", "description", "x" * 100)
     text = format_tool(tool, TextSettings(tool_format="tool-json/v1", budget=1))
@@ -100,6 +109,9 @@ def test_the_name_is_never_cut_and_the_budget_is_kept_if_the_name_allows(tool_fo
     text = format_tool(tool, TextSettings(tool_format=tool_format, budget=budget))
     if tool_format == "tool/v1":
         head = " ".join(identifier_words(part) for part in (tool.server, tool.name) if part)
+    elif tool_format == "tool-sentence/v1":
+        spaced = tool.name.replace("_", " ")
+        head = spaced if spaced.strip() else ""
     else:
         names = {"server": tool.server, "name": tool.name} if tool.server else {"name": tool.name}
         head = json.dumps(names, ensure_ascii=False).removesuffix("}") + ", "
@@ -124,7 +136,7 @@ def test_the_query_format_carries_the_instruction():
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"tool_format": "tool/v9"}, "tool_format must be one of tool-json/v1, tool/v1"),
+        ({"tool_format": "tool/v9"}, "must be one of tool-json/v1, tool-sentence/v1, tool/v1"),
         ({"query_format": "q"}, "query_format must be one of query/v1, got 'q'"),
         ({"budget": 0}, "budget must be >= 1, got 0"),
     ],
