@@ -26,6 +26,7 @@ def read_openapi(
     headers: Mapping[str, str] | None = None,
     only: Sequence[str] = (),
     max_tool_bytes: int = DEFAULT_BYTES,
+    timeout_s: float = TIMEOUT_S,
 ) -> Listing:
     """Make tools of an OpenAPI description.
 
@@ -37,6 +38,7 @@ def read_openapi(
             they are sent if it is at that address.
         only: Tags, names, or operations such as `GET /pets`; empty for all.
         max_tool_bytes: Most bytes of a tool's description and schema.
+        timeout_s: Longest time to fetch the description, in seconds.
 
     Raises:
         ConfigError: If a setting breaks a rule, or there are headers and no address to trust.
@@ -54,7 +56,7 @@ def read_openapi(
         )
         raise ConfigError(msg)
     if is_address(spec):
-        content = _fetched(spec, sent if origin(spec) == trusted else {})
+        content = _fetched(spec, sent if origin(spec) == trusted else {}, timeout_s)
     else:
         content = _read(Path(spec))
     settings = ListingSettings(base_url, tuple(sent), tuple(only), max_tool_bytes)
@@ -62,12 +64,15 @@ def read_openapi(
     return list_operations(document, source=name, location=spec, settings=settings)
 
 
-def read_openapi_source(name: str, source: Mapping[str, Any]) -> Listing:
+def read_openapi_source(
+    name: str, source: Mapping[str, Any], *, timeout_s: float = TIMEOUT_S
+) -> Listing:
     """Make tools of a source as a catalogue has it, with the variables of the environment.
 
     Args:
         name: The source.
         source: `spec`, and where given `base_url`, `headers`, `only`, `max_tool_bytes`.
+        timeout_s: Longest time to fetch the description, in seconds.
 
     Raises:
         ConfigError: As `read_openapi`; also if a variable is not set.
@@ -91,6 +96,7 @@ def read_openapi_source(name: str, source: Mapping[str, Any]) -> Listing:
         headers=settings.get("headers"),
         only=only,
         max_tool_bytes=max_tool_bytes,
+        timeout_s=timeout_s,
     )
 
 
@@ -127,16 +133,16 @@ def _read(path: Path) -> bytes:
         raise DataError(msg) from e
 
 
-def _fetched(address: str, headers: Mapping[str, str]) -> bytes:
+def _fetched(address: str, headers: Mapping[str, str], timeout_s: float) -> bytes:
     httpx = import_extra("httpx", user="sources.openapi", extra="openapi")
-    end = time.monotonic() + TIMEOUT_S
+    end = time.monotonic() + timeout_s
     content = bytearray()
     try:
         with httpx.stream(
             "GET",
             address,
             headers={"Accept": "application/json, application/yaml, */*;q=0.5", **headers},
-            timeout=TIMEOUT_S,
+            timeout=timeout_s,
             follow_redirects=False,
         ) as response:
             if response.is_redirect:
@@ -151,7 +157,7 @@ def _fetched(address: str, headers: Mapping[str, str]) -> bytes:
                 if len(content) > MOST_BYTES or time.monotonic() > end:
                     msg = (
                         f"{address} must be whole within {MOST_BYTES:,} bytes and "
-                        f"{TIMEOUT_S:.0f} s, got more"
+                        f"{timeout_s:g} s, got more"
                     )
                     raise SourceError(msg)
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as e:
