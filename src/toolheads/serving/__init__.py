@@ -6,7 +6,8 @@ late, by entry points alone.
 
 from toolheads.serving.access import Access, Keys, load_keys
 from toolheads.serving.app import create_app
-from toolheads.serving.listen import bind, check_exposure, run_http
+from toolheads.serving.backends import calls_of, list_into
+from toolheads.serving.listen import address_of, bind, check_exposure, host_names, run_http
 from toolheads.serving.settings import ServeSettings
 from toolheads.serving.stdio import run_stdio
 
@@ -14,9 +15,13 @@ __all__ = [
     "Access",
     "Keys",
     "ServeSettings",
+    "address_of",
     "bind",
+    "calls_of",
     "check_exposure",
     "create_app",
+    "host_names",
+    "list_into",
     "load_keys",
     "run_http",
     "run_stdio",

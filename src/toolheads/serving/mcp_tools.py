@@ -23,7 +23,7 @@ from toolheads.serving.service import ToolService, content_of
 SEARCH, CALL = "search_tools", "call_tool"
 
 INSTRUCTIONS = (
-    f"Thousands of tools stand behind these two. Find the ones for a task with {SEARCH}, one task "
+    f"Many tools stand behind these two. Find the ones for a task with {SEARCH}, one task "
     f"a query, and use them with {CALL}. Search before you say that something cannot be done."
 )
 
