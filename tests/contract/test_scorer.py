@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,15 @@ from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError
 from toolheads.heads import Architecture, Fusion
 from toolheads.heads.fusion import HubnessPart, LexicalPart
+from toolheads.indexes.keys import row_key, space_of
+from toolheads.indexes.numpy_index import NumpyIndex
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
+from toolheads.scorers.hybrid import HybridScorer
+from toolheads.scorers.index_backed import IndexBackedScorer
+from toolheads.scorers.rank_fusion import RankFusion
+from toolheads.scorers.recipe import Recipe
 
 WIDTH = 64
 ENCODER = HashEncoder(WIDTH)
@@ -47,6 +54,18 @@ def bm25():
     return BM25Scorer()
 
 
+def hybrid(ranks=None):
+    return HybridScorer(Embedder(ENCODER), ranks=ranks)
+
+
+def over_an_index(fusion=None, ranks=None):
+    recipe = Recipe.frozen(WIDTH, ALL_VIEWS, fusion=fusion)
+    space = space_of(Embedder(ENCODER).fingerprint, views=recipe.tool_weights)
+    index = NumpyIndex(space=space, width=WIDTH)
+    key_of = partial(row_key, space)
+    return IndexBackedScorer("hybrid", Embedder(ENCODER), recipe, index, key_of, ranks=ranks)
+
+
 ADAPTERS = {
     "dense": dense,
     "dense with all views": lambda: DenseScorer(Embedder(ENCODER), ALL_VIEWS),
@@ -54,6 +73,11 @@ ADAPTERS = {
     "clm with words": lambda: clm(Fusion(LexicalPart(0.5))),
     "clm with all": lambda: clm(Fusion(LexicalPart(0.5), HubnessPart(0.2), 0.05)),
     "bm25": bm25,
+    "hybrid": hybrid,
+    "hybrid by ranks": lambda: hybrid(RankFusion(depth=30)),
+    "over an index": over_an_index,
+    "over an index with words": lambda: over_an_index(Fusion(LexicalPart(0.5), None, 0.05)),
+    "over an index by ranks": lambda: over_an_index(Fusion(LexicalPart(0.5)), RankFusion(depth=30)),
 }
 
 

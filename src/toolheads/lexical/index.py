@@ -18,6 +18,7 @@ import numpy.typing as npt
 from toolheads.arrays import Bools, Floats, Ids
 from toolheads.domain import Tool
 from toolheads.errors import ConfigError, ShapeError
+from toolheads.lexical.changes import changed
 from toolheads.lexical.folded import FoldedIndex, added_up
 from toolheads.lexical.formula import first_entries, idf_of, saturated, values_of
 from toolheads.lexical.normalisation import Doubles, mass_of, normalised
@@ -98,6 +99,20 @@ class FieldedIndex:
             )
             raise ConfigError(msg)
         return self._of(self._postings, settings)
+
+    def changed(self, places: Ids, tools: Sequence[Tool], new_places: Ids) -> FieldedIndex:
+        """The index of other tools, reading the texts of those alone that are new.
+
+        Args:
+            places: (n,) the new row of each tool, rising; -1 for one that goes.
+            tools: m tools that come.
+            new_places: (m,) their rows, rising.
+
+        Returns:
+            What `FieldedIndex` makes of all tools in their new order, to the bit.
+        """
+        new = counted(tools, self._settings.names, self._settings.stem)
+        return self._of(changed(self._postings, places, new, new_places), self._settings)
 
     @property
     def settings(self) -> LexicalSettings:

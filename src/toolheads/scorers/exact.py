@@ -28,6 +28,9 @@ the bit, and equal for equal tools."""
 _BLOCK_ENTRIES = 1 << 24
 """Entries of the largest product that is held at once; 64 MB in float32."""
 
+_ROWS_AT_ONCE = 32
+"""Rows of every product with a head."""
+
 _EPS = float(np.finfo(np.float32).eps)
 
 
@@ -72,15 +75,9 @@ class ProjectedTools:
     def __init__(
         self, views: Mapping[str, Floats], weights: Mapping[str, float], head: Head
     ) -> None:
-        stacked = np.concatenate([as_rows(v, width=head.width, name=n) for n, v in views.items()])
-        projected = projected_once(stacked, head).reshape(len(views), -1, head.projection_width)
-        folded = np.zeros(projected.shape[1:], np.float32)  # (n, d)
-        for view, name in zip(projected, views, strict=True):
-            folded += np.float32(weights[name]) * view
-        self._rows = folded
-        longest = float(np.linalg.norm(folded, axis=1).max(initial=0.0))
-        self._slack = 2 * head.projection_width * _EPS * longest
-        """Twice the worst error of a float32 dot product with a row of length 1."""
+        self._rows = folded_rows(views, weights, head)
+        longest = float(np.linalg.norm(self._rows, axis=1).max(initial=0.0))
+        self._slack = product_slack(head.projection_width, longest)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -150,22 +147,15 @@ class ProjectedTools:
             (c,) products of the whole text with these tools, and (c,) those of the best clause;
             None where clauses do not count.
         """
-        whole, clauses = (v.astype(np.float64) for v in queries.of(row))
         at_once = max(1, _BLOCK_ENTRIES // (8 * self._rows.shape[1]))
         text = np.empty(len(candidates))
         best = np.empty(len(candidates)) if queries.clause_weight else None
         for start in range(0, len(candidates), at_once):
             part = slice(start, start + at_once)
-            tools = self._rows[candidates[part]].astype(np.float64)  # (c, d)
-            # Not a matrix product: a sum over the last axis treats every row alike.
-            text[part] = (tools * whole).sum(axis=1)
+            of_text, of_clauses = exact_parts(queries, row, self._rows[candidates[part]])
+            text[part] = of_text
             if best is not None:
-                of_clauses = [(tools * clause).sum(axis=1) for clause in clauses]
-                best[part] = (
-                    soft_maximum(np.stack(of_clauses), queries.clause_temperature)
-                    if of_clauses
-                    else text[part]
-                )
+                best[part] = of_clauses
         return text, best
 
     def _blocks(self, queries: QueryProjections) -> Iterator[slice]:
@@ -196,11 +186,62 @@ class ProjectedTools:
         return both
 
     def _exact(self, queries: QueryProjections, row: int, candidates: Ids) -> Doubles:
-        text, best = self.parts(queries, row, candidates)
-        scores = queries.whole_weight * text
-        if best is not None:
-            scores += queries.clause_weight * best
-        return scores
+        return weighed(queries, *self.parts(queries, row, candidates))
+
+
+def exact_parts(
+    queries: QueryProjections, row: int, tools: Floats
+) -> tuple[Doubles, Doubles | None]:
+    """The two views of one query apart, for rows at hand; what a row gets depends on it alone.
+
+    Args:
+        queries: The queries.
+        row: Which of them.
+        tools: (c, d) float32 rows of tools.
+
+    Returns:
+        (c,) products of the whole text with these tools, and (c,) those of the best clause;
+        None where clauses do not count.
+    """
+    whole, clauses = (v.astype(np.float64) for v in queries.of(row))
+    rows = tools.astype(np.float64)  # (c, d)
+    # Not a matrix product: a sum over the last axis treats every row alike.
+    text: Doubles = (rows * whole).sum(axis=1)
+    if not queries.clause_weight:
+        return text, None
+    of_clauses = [(rows * clause).sum(axis=1) for clause in clauses]
+    if not of_clauses:
+        return text, text
+    return text, soft_maximum(np.stack(of_clauses), queries.clause_temperature)
+
+
+def weighed(queries: QueryProjections, text: Doubles, clause: Doubles | None) -> Doubles:
+    """(c,) dense scores out of the two views that `exact_parts` gives."""
+    scores: Doubles = queries.whole_weight * text
+    if clause is not None:
+        scores += queries.clause_weight * clause
+    return scores
+
+
+def product_slack(width: int, longest: float) -> float:
+    """Twice the worst error of a float32 dot product of a row with one of length 1."""
+    return 2 * width * _EPS * longest
+
+
+def folded_rows(views: Mapping[str, Floats], weights: Mapping[str, float], head: Head) -> Floats:
+    """(n, e) float32, the row of each tool: the weighted sum of the projections of its views.
+
+    Args:
+        views: View → (n, d) float32 embeddings.
+        weights: View → weight; all of `views`.
+        head: Projects the embeddings.
+    """
+    stacked = np.concatenate([as_rows(v, width=head.width, name=n) for n, v in views.items()])
+    projected = projected_once(stacked, head).reshape(len(views), -1, head.projection_width)
+    folded = np.zeros(projected.shape[1:], np.float32)
+    for view, name in zip(projected, views, strict=True):
+        folded += np.float32(weights[name]) * view
+    return folded
 
 
 _Real = TypeVar("_Real", np.float32, np.float64)
@@ -226,12 +267,22 @@ def soft_maximum(scores: npt.NDArray[_Real], temperature: float) -> npt.NDArray[
 
 
 def projected_once(rows: Floats, head: Head) -> Floats:
-    """Project equal rows once, so that tools with one text have one projection, to the bit."""
+    """Project equal rows once, so that tools with one text have one projection, to the bit.
+
+    All products have one shape, the last one filled up with zeros, so that a row projects alike
+    whatever the others are: one tool added to a catalogue gets the row that it would get in a
+    catalogue made anew.
+    """
     seen: dict[bytes, int] = {}
     inverse = np.fromiter(
         (seen.setdefault(row.tobytes(), len(seen)) for row in rows), np.int64, len(rows)
     )
     first = np.empty(len(seen), np.int64)
     first[inverse[::-1]] = np.arange(len(rows))[::-1]
-    projected: Floats = head(rows[first])[inverse]
-    return projected
+    projected = np.empty((len(first), head.projection_width), np.float32)
+    for start in range(0, len(first), _ROWS_AT_ONCE):
+        part = first[start : start + _ROWS_AT_ONCE]
+        block = np.zeros((_ROWS_AT_ONCE, head.width), np.float32)
+        block[: len(part)] = rows[part]
+        projected[start : start + len(part)] = head(block)[: len(part)]
+    return projected[inverse]

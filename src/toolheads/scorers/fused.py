@@ -10,7 +10,7 @@ import numpy as np
 from toolheads.arrays import Floats
 from toolheads.domain import Tool
 from toolheads.heads import Fusion
-from toolheads.lexical import FieldedIndex, Match
+from toolheads.lexical import FieldedIndex, FoldedIndex, Match
 from toolheads.scorers.exact import Doubles
 from toolheads.scorers.spread import Spread
 
@@ -29,6 +29,24 @@ class AddedParts:
     hubness: float
 
 
+@dataclass(frozen=True)
+class Words:
+    """The words of a corpus, to be mixed in. Never changes."""
+
+    index: FieldedIndex
+    """By field, to explain scores."""
+    folded: FoldedIndex
+    """With the fields weighed, to score."""
+
+    @classmethod
+    def of(cls, fusion: Fusion, tools: Sequence[Tool]) -> Words | None:
+        """Count the words of n tools; None if the fusion mixes none in."""
+        if fusion.lexical is None:
+            return None
+        index = FieldedIndex(tools, fusion.lexical.settings)
+        return cls(index, index.folded(fusion.lexical.fields))
+
+
 class FusedTools:
     """Adds shared words and hubness to dense scores, in units of their spread.
 
@@ -36,21 +54,25 @@ class FusedTools:
 
     Args:
         fusion: What is mixed.
-        tools: n tools.
-        rows: (n, d) float32, the folded projections of the tools.
+        size: n, the number of tools.
+        spread: Of their rows.
+        words: Theirs; None unless the fusion mixes words in.
         hubs: (n,) hubness in standard deviations; None unless the fusion has hubness.
     """
 
     def __init__(
-        self, fusion: Fusion, tools: Sequence[Tool], rows: Floats, hubs: Doubles | None
+        self,
+        fusion: Fusion,
+        size: int,
+        spread: Spread,
+        words: Words | None,
+        hubs: Doubles | None = None,
     ) -> None:
         self._fusion = fusion
-        self._spread = Spread(rows)
-        self._size = len(rows)
+        self._size = size
+        self._spread = spread
+        self._words = words
         self._hubs = hubs
-        if fusion.lexical is not None:
-            self._index = FieldedIndex(tools, fusion.lexical.settings)
-            self._folded = self._index.folded(fusion.lexical.fields)
 
     def added(self, text: str, whole: Floats) -> Doubles:
         """What is added to the scores of one query.
@@ -63,10 +85,10 @@ class FusedTools:
             (n,) float64.
         """
         spread = self._spread.of(whole)
-        added = np.zeros(self._size)
-        if self._fusion.lexical is not None:
-            scale, scores = self._lexical(text)
-            added += (self._fusion.lexical.weight * spread * scale) * scores
+        added: Doubles = np.zeros(self._size)
+        if self._fusion.lexical is not None and self._words is not None:
+            scores = self._words.folded.scores([text])[0].astype(np.float64)
+            added = (self._fusion.lexical.weight * spread * scale_of(scores)) * scores
         if self._fusion.hubness is not None and self._hubs is not None:
             added -= (self._fusion.hubness.weight * spread) * self._hubs
         return added
@@ -76,20 +98,15 @@ class FusedTools:
         spread = self._spread.of(whole)
         lexical, hubness = 0.0, 0.0
         terms: tuple[Match, ...] = ()
-        if self._fusion.lexical is not None:
-            scale, scores = self._lexical(text)
-            factor = self._fusion.lexical.weight * spread * scale
+        if self._fusion.lexical is not None and self._words is not None:
+            scores = self._words.folded.scores([text])[0].astype(np.float64)
+            factor = self._fusion.lexical.weight * spread * scale_of(scores)
             lexical = factor * float(scores[row])
-            matches = self._index.explain(text, row, self._fusion.lexical.fields)
+            matches = self._words.index.explain(text, row, self._fusion.lexical.fields)
             terms = tuple(replace(match, score=factor * match.score) for match in matches)
         if self._fusion.hubness is not None and self._hubs is not None:
             hubness = -self._fusion.hubness.weight * spread * float(self._hubs[row])
         return AddedParts(lexical, terms, hubness)
-
-    def _lexical(self, text: str) -> tuple[float, Doubles]:
-        """One over the deviation of the scores, and the (n,) scores."""
-        scores = self._folded.scores([text])[0].astype(np.float64)
-        return scale_of(scores), scores
 
 
 def scale_of(scores: Doubles) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from toolheads.domain import Hit, Query, Tool
 from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError
 from toolheads.heads import Fusion, Head, Views
+from toolheads.identity import Fingerprint
 from toolheads.scorers.exact import (
     Added,
     Doubles,
@@ -21,8 +22,11 @@ from toolheads.scorers.exact import (
     projected_once,
 )
 from toolheads.scorers.explanation import Explanation
-from toolheads.scorers.fused import AddedParts, FusedTools
+from toolheads.scorers.fused import AddedParts, FusedTools, Words
 from toolheads.scorers.hubness import hubness
+from toolheads.scorers.rank_fusion import RankFusion, best_first
+from toolheads.scorers.recipe import Recipe
+from toolheads.scorers.spread import Spread
 from toolheads.texts import TOOL_VIEWS, split_clauses
 
 
@@ -31,6 +35,7 @@ class _Corpus:
     tools: tuple[Tool, ...]
     projected: ProjectedTools
     fused: FusedTools | None
+    words: Words | None
 
     def added(self, texts: Sequence[str], queries: QueryProjections) -> Added | None:
         """What is added to the scores of each query."""
@@ -57,6 +62,7 @@ class VectorScorer:
         views: Weights of the views.
         cutoff: How many hits `search` keeps.
         fusion: What is mixed into the scores; None leaves them as they are.
+        ranks: Mixes the words of the fusion in by rank instead, and nothing else of it.
     """
 
     def __init__(
@@ -69,14 +75,14 @@ class VectorScorer:
         views: Views,
         cutoff: CutoffSettings,
         fusion: Fusion | None = None,
+        ranks: RankFusion | None = None,
     ) -> None:
         self._name = name
         self._embedder = embedder
-        self._state = state
-        self._action = action
-        self._views = views
+        self._recipe = Recipe(state, action, views, cutoff, fusion)
         self._cutoff = cutoff
         self._fusion = fusion
+        self._ranks = ranks
         self._corpus: _Corpus | None = None
 
     @property
@@ -89,22 +95,38 @@ class VectorScorer:
         """How many hits `search` keeps when it is not told."""
         return self._cutoff
 
+    @property
+    def recipe(self) -> Recipe:
+        """What the scores are made of, apart from any corpus."""
+        return self._recipe
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Encoder and text settings of the vectors."""
+        return self._embedder.fingerprint
+
+    def tool_rows(self) -> Floats:
+        """(n, e) float32, the row of each tool as it was indexed; not to be written to."""
+        return self._indexed().projected.rows
+
     def index(self, tools: Sequence[Tool]) -> None:
         """Embed and project a corpus. See `toolheads.ports.Scorer`."""
         corpus = tuple(tools)
         if not corpus:
             msg = "tools must hold at least one tool, got none"
             raise ConfigError(msg)
-        weights = {view: w for view, w in self._views.tool.items() if w > 0}
+        weights = self._recipe.tool_weights
         needed = {*weights, *self._hub_views(weights)}
         embeddings = self._embedder.tools(corpus, views=[v for v in TOOL_VIEWS if v in needed])
         own = {view: embeddings[view] for view in weights}
-        projected = ProjectedTools(own, weights, self._action)
-        fused = None
+        projected = ProjectedTools(own, weights, self._recipe.action)
+        fused, words = None, None
         if self._fusion is not None:
             hubs = self._hubs(weights, embeddings)
-            fused = FusedTools(self._fusion, corpus, projected.rows, hubs)
-        self._corpus = _Corpus(corpus, projected, fused)
+            spread = Spread(projected.rows, self._recipe.longest)
+            words = Words.of(self._fusion, corpus)
+            fused = FusedTools(self._fusion, len(corpus), spread, words, hubs)
+        self._corpus = _Corpus(corpus, projected, fused, words)
 
     def rank(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """Rank the k best tools for each query. See `toolheads.ports.Scorer`."""
@@ -144,6 +166,9 @@ class VectorScorer:
         """
         corpus = self._indexed()
         queries = self._projections(texts, keep=True)
+        if self._ranks is not None:
+            by_rank = list(self._fused_ranks(corpus, texts, queries, self._ranks))
+            return np.array(by_rank, np.float32).reshape(len(texts), len(corpus.tools))
         return corpus.projected.scores(queries, corpus.added(texts, queries))
 
     def explain(self, text: str, tool_id: str) -> Explanation:
@@ -157,6 +182,9 @@ class VectorScorer:
             ConfigError: If nothing is indexed, the text is blank, or no tool has this id.
         """
         check_text(text)
+        if self._ranks is not None:
+            msg = "ranks must be None to take a score apart, got scores that are made of ranks"
+            raise ConfigError(msg)
         corpus = self._indexed()
         ids = [tool.id for tool in corpus.tools]
         if tool_id not in ids:
@@ -186,14 +214,35 @@ class VectorScorer:
         )
 
     def _ranked(self, texts: Sequence[str], k: int, *, keep: bool) -> list[list[Hit]]:
-        _check_k(k)
+        check_k(k)
         corpus = self._indexed()
         queries = self._projections(texts, keep=keep)
-        ranked = corpus.projected.top(queries, int(k), corpus.added(texts, queries))
+        if self._ranks is None:
+            ranked = corpus.projected.top(queries, int(k), corpus.added(texts, queries))
+        else:
+            everything = np.arange(len(corpus.tools))
+            by_rank = self._fused_ranks(corpus, texts, queries, self._ranks)
+            ranked = (best_first(scores, everything, int(k)) for scores in by_rank)
         return [
             [Hit(corpus.tools[row], float(score)) for row, score in zip(rows, scores, strict=True)]
             for rows, scores in ranked
         ]
+
+    def _fused_ranks(
+        self,
+        corpus: _Corpus,
+        texts: Sequence[str],
+        queries: QueryProjections,
+        ranks: RankFusion,
+    ) -> Iterator[Doubles]:
+        """(n,) scores by rank for each query."""
+        if corpus.words is None:
+            raise ConfigError("fusion must have lexical to mix ranks, got none")
+        dense = corpus.projected.top(queries, ranks.depth + 1)
+        lexical = corpus.words.folded.scores(texts).astype(np.float64)  # (q, n)
+        for by_vectors, scores in zip(dense, lexical, strict=True):
+            by_words = best_first(scores, np.flatnonzero(scores), ranks.depth + 1)
+            yield ranks.fused(len(corpus.tools), by_vectors, by_words)
 
     def _hub_views(self, weights: Mapping[str, float]) -> tuple[str, str] | tuple[()]:
         """Views that hubness is measured by: the text, and what stands for a request."""
@@ -206,9 +255,9 @@ class VectorScorer:
     ) -> Doubles | None:
         if self._fusion is None or self._fusion.hubness is None:
             return None
-        text, asked = (
-            projected_once(embeddings[view], self._action) for view in self._hub_views(weights)
-        )
+        action = self._recipe.action
+        views = self._hub_views(weights)
+        text, asked = (projected_once(embeddings[view], action) for view in views)
         return hubness(text, asked, self._fusion.hubness.neighbours)
 
     def _indexed(self) -> _Corpus:
@@ -218,17 +267,7 @@ class VectorScorer:
         return self._corpus
 
     def _projections(self, texts: Sequence[str], *, keep: bool) -> QueryProjections:
-        """All views of all texts in one call of the embedder and one of the head."""
-        views = self._embedder.queries(texts, with_clauses=self._views.has_clauses, keep=keep)
-        projected = self._state.each(np.concatenate([views.whole, views.clauses]))
-        return QueryProjections(
-            whole=projected[: len(texts)],
-            clauses=projected[len(texts) :],
-            offsets=views.offsets,
-            whole_weight=self._views.query.get("text", 0.0),
-            clause_weight=self._views.query.get("clause", 0.0),
-            clause_temperature=self._fusion.clause_temperature if self._fusion else 0.0,
-        )
+        return self._recipe.queries(self._embedder, texts, keep=keep)
 
 
 def _best_clause(text: str, queries: QueryProjections, tool: Floats) -> str | None:
@@ -237,7 +276,12 @@ def _best_clause(text: str, queries: QueryProjections, tool: Floats) -> str | No
     return clauses[int((queries.clauses @ tool).argmax())] if clauses else None
 
 
-def _check_k(k: object) -> None:
+def check_k(k: object) -> None:
+    """Refuse what is no number of hits.
+
+    Raises:
+        ConfigError: If it is no whole number >= 1.
+    """
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         msg = f"k must be a whole number >= 1, got {k!r}"
         raise ConfigError(msg)
