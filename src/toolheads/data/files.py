@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -91,6 +92,8 @@ class Scan(Generic[T]):
     items: list[T] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     """Line number of each item."""
+    keys: list[bytes] = field(default_factory=list)
+    """`line_key` of the line of each item."""
     faults: list[Fault] = field(default_factory=list)
     n_lines: int = 0
     """Lines that are not blank."""
@@ -105,8 +108,15 @@ def scan_file(
     parse: Callable[[Mapping[str, Any]], T],
     *,
     allow_empty: bool = False,
+    known: Mapping[bytes, T] | None = None,
 ) -> Scan[T]:
     """Read every line of a file and keep what is good apart from what is not.
+
+    Args:
+        path: The file.
+        parse: Reads one record.
+        allow_empty: Whether a file without a line is no error.
+        known: `line_key` of a line → what it was read as before: it need not be read again.
 
     Raises:
         DataError: If the file as a whole cannot be used: missing, a folder, UTF-16, or empty
@@ -116,8 +126,9 @@ def scan_file(
     first_line: dict[str, int] = {}
     for number, line in read_lines(scan.path):
         scan.n_lines += 1
+        key = line_key(line)
         try:
-            item = parse(parse_object(line))
+            item = known[key] if known and key in known else parse(parse_object(line))
         except RecordError as e:
             for reason in e.reasons:
                 scan.refuse(number, reason)
@@ -127,11 +138,17 @@ def scan_file(
             if (first := first_line.setdefault(item.id, number)) == number:
                 scan.items.append(item)
                 scan.lines.append(number)
+                scan.keys.append(key)
             else:
                 scan.refuse(number, f"duplicate id {shown(item.id)}, first on line {first}")
     if not scan.n_lines and not allow_empty:
         raise whole_file_error(scan.path, "the file must have at least one line, got none")
     return scan
+
+
+def line_key(line: bytes) -> bytes:
+    """20 bytes that stand for a line: the same line, the same item."""
+    return hashlib.blake2b(line, digest_size=20).digest()
 
 
 def settle(
