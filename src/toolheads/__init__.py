@@ -8,6 +8,7 @@ Importing this package loads numpy and nothing heavier.
 """
 
 from toolheads.bootstrap import EncoderSettings, encoder, make_encoder
+from toolheads.client import AsyncClient, Client
 from toolheads.cutoff import CutoffSettings
 from toolheads.data import (
     Dataset,
@@ -23,17 +24,21 @@ from toolheads.embedder import Embedder
 from toolheads.errors import (
     BackboneMismatchError,
     CacheError,
+    ChatError,
+    ClientError,
     ConfigError,
     DataError,
     DigestError,
     DownloadError,
     EncoderError,
     HeadsFormatError,
+    IndexStoreError,
     MissingExtraError,
     ShapeError,
+    SourceError,
     ToolheadsError,
 )
-from toolheads.facade import load_scorer
+from toolheads.facade import load_retriever, load_scorer
 from toolheads.heads import (
     Architecture,
     Head,
@@ -46,17 +51,24 @@ from toolheads.heads import (
 )
 from toolheads.identity import EncoderIdentity, Fingerprint
 from toolheads.ports import Encoder, Scorer
+from toolheads.retrieval import Answer, Retriever, RetrieverSettings
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
+from toolheads.scorers.hybrid import HybridScorer
 from toolheads.texts import TextSettings
 
 __all__ = [
+    "Answer",
     "Architecture",
+    "AsyncClient",
     "BM25Scorer",
     "BackboneMismatchError",
     "CLMScorer",
     "CacheError",
+    "ChatError",
+    "Client",
+    "ClientError",
     "ConfigError",
     "CutoffSettings",
     "DataError",
@@ -75,16 +87,22 @@ __all__ = [
     "HeadsFormatError",
     "HeadsHeader",
     "Hit",
+    "IndexStoreError",
+    "HybridScorer",
     "MissingExtraError",
     "Query",
+    "Retriever",
+    "RetrieverSettings",
     "Scorer",
     "ShapeError",
+    "SourceError",
     "TextSettings",
     "Tool",
     "ToolheadsError",
     "Views",
     "encoder",
     "load_heads",
+    "load_retriever",
     "load_scorer",
     "make_encoder",
     "packaged_heads",

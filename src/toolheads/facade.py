@@ -7,20 +7,42 @@ hand with the parts it joins.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from toolheads.bootstrap import make_encoder, resolve_settings
+from toolheads.domain import Tool
 from toolheads.embedder import Embedder, Progress
+from toolheads.errors import ConfigError
 from toolheads.heads import Heads, load_heads
+from toolheads.identity import Fingerprint
+from toolheads.indexes import open_index, row_key, space_of
 from toolheads.ports import Encoder
-from toolheads.scorers.clm import CLMScorer
+from toolheads.retrieval import Retriever, RetrieverSettings
+from toolheads.retrieval.building import Scoring
+from toolheads.scorers.clm import CLMScorer, check_fingerprint
+from toolheads.scorers.hybrid import with_words
+from toolheads.scorers.indexed_corpus import check_recipe
+from toolheads.scorers.rank_fusion import RankFusion
+from toolheads.scorers.recipe import Recipe
+from toolheads.texts import TextSettings
 
 DEFAULT_HEADS = "minilm"
 """Packaged heads for the encoder that needs no server."""
 
 SCORERS = ("clm", "dense", "bm25")
 """Kinds of scorers: trained heads, frozen embeddings, words."""
+
+RETRIEVER_SCORERS = ("hybrid", "clm", "dense", "bm25")
+"""What a retriever may score with: heads and words, as the heads file says, frozen embeddings,
+words."""
+
+INDEX_FOLDER, CACHE_FOLDER = "index", "cache"
+"""In the folder of a catalogue: rows, and vectors of tools."""
+
+_WARM_FILE = "warm-{}.bin"
 
 
 def load_scorer(
@@ -65,3 +87,130 @@ def encoder_for(heads: Heads, **settings: Any) -> Encoder:
     if settings.get("truncation") is None:
         settings["truncation"] = heads.fingerprint.encoder.truncation or None
     return make_encoder(resolve_settings(**settings))
+
+
+def load_retriever(
+    heads: Heads | str | os.PathLike[str] = DEFAULT_HEADS,
+    encoder: Encoder | None = None,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    tools: Sequence[Tool] | None = None,
+    scorer: str = "hybrid",
+    ranks: RankFusion | None = None,
+    index: str = "numpy",
+    dsn: str | None = None,
+    dtype: str = "float32",
+    in_memory: bool = False,
+    width: int | None = None,
+    settings: RetrieverSettings | None = None,
+    index_settings: Mapping[str, Any] | None = None,
+) -> Retriever:
+    """Load heads and serve a catalogue; call `search(text)` next, and `close()` at the end.
+
+    Returns at once: the encoder is made and tools are embedded in the background, words answer
+    meanwhile. `wait()` waits for the vectors.
+
+    Args:
+        heads: As for `load_scorer`; not used by the scorers `dense` and `bm25`.
+        encoder: The backbone. None makes, in the background, the one that the environment names,
+            else the local one.
+        folder: A catalogue: it is read, and followed from then on. Rows and vectors are kept in
+            `index/` and `cache/` in it.
+        tools: Tools to serve in place of a folder, or until it is read.
+        scorer: One of `RETRIEVER_SCORERS`. `hybrid` mixes words in as the heads file says, or with
+            weight 0.5 if it says nothing; `clm` does only what the file says.
+        ranks: Lets `hybrid` mix the two orders by rank.
+        index: See `toolheads.indexes.open_index`.
+        dsn: The database of index pgvector.
+        dtype: What rows are stored in.
+        in_memory: Keeps rows and vectors in memory, though there is a folder.
+        width: As for `load_scorer`.
+        settings: Limits and patience.
+        index_settings: Settings of the kind of index.
+
+    Raises:
+        ConfigError: If a setting breaks its rule, or two tools have one id.
+        BackboneMismatchError: If the heads were trained on another encoder than the one given.
+        DigestError: If the heads file is not the one its digest promises.
+        HeadsFormatError: If it cannot be read as heads.
+        IndexStoreError: If the index cannot be opened.
+        MissingExtraError: If a library that the index needs is not installed.
+    """
+    if scorer not in RETRIEVER_SCORERS:
+        msg = f"scorer must be one of {', '.join(RETRIEVER_SCORERS)}, got {scorer!r:.80}"
+        raise ConfigError(msg)
+    place = Path(folder) if folder is not None else None
+    home = place if place is not None and not in_memory and not _is_file(place) else None
+    loaded, texts = None, TextSettings()
+    recipe, space, probe, make = None, "words", None, None
+    fingerprint: Fingerprint | None = None
+    if scorer in ("hybrid", "clm"):
+        loaded = (heads if isinstance(heads, Heads) else load_heads(heads)).at_width(width)
+        texts, recipe, probe = loaded.texts, Recipe.of_heads(loaded), loaded.probe
+        fingerprint = loaded.fingerprint
+        if encoder is not None:
+            check_fingerprint(loaded, Fingerprint(encoder.identity, texts))
+    elif scorer == "dense":
+        encoder = encoder or make_encoder(resolve_settings())
+        fingerprint = Fingerprint(encoder.identity, texts)
+        recipe = Recipe.frozen(encoder.identity.width)
+    rows = None
+    if recipe is not None and fingerprint is not None:
+        if scorer == "hybrid":
+            recipe = with_words(recipe)
+        sha256 = recipe.action_sha256() if loaded else None
+        space = space_of(fingerprint, heads_sha256=sha256, views=recipe.tool_weights)
+        check_recipe(recipe)
+        own = None if home is None or index == "pgvector" else home / INDEX_FOLDER
+        rows = open_index(
+            index,
+            space=space,
+            width=recipe.width,
+            folder=own,
+            dsn=dsn,
+            dtype=dtype,
+            **(index_settings or {}),
+        )
+        make = _embedder_maker(encoder, loaded, texts)
+    retriever = Retriever(
+        scorer,
+        Scoring(recipe, rows, partial(row_key, space), texts, ranks),
+        make,
+        probe=probe,
+        space=space,
+        cache=None if home is None else home / CACHE_FOLDER,
+        warm_file=None if home is None else home / INDEX_FOLDER / _WARM_FILE.format(space[:16]),
+        owns_index=index != "pgvector",
+        settings=settings,
+    )
+    try:
+        if tools is not None:
+            retriever.update(tools)
+        if place is not None:
+            retriever.follow(place)
+    except BaseException:
+        retriever.close()
+        raise
+    return retriever
+
+
+def _embedder_maker(
+    encoder: Encoder | None, heads: Heads | None, texts: TextSettings
+) -> Callable[[], Embedder]:
+    """Makes the embedder of queries: without a cache, since what people type stays nowhere."""
+
+    def made() -> Embedder:
+        made_encoder = encoder
+        if made_encoder is None:
+            made_encoder = make_encoder(resolve_settings()) if heads is None else encoder_for(heads)
+        embedder = Embedder(made_encoder, texts)
+        if heads is not None:
+            check_fingerprint(heads, embedder.fingerprint)
+        return embedder
+
+    return made
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a catalogue is a tools file alone, which has no folder to keep rows in."""
+    return path.is_file()

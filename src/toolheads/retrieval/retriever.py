@@ -3,17 +3,111 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
 
-from toolheads.domain import Tool
-from toolheads.retrieval.answer import Answer, Status, Update
+import numpy as np
+
+from toolheads.arrays import Floats
+from toolheads.catalogue import tools_digest
+from toolheads.cutoff import CutoffSettings
+from toolheads.data.jsonl import LineError
+from toolheads.domain import Hit, Tool
+from toolheads.embedder import Embedder
+from toolheads.errors import ConfigError, DataError, IndexStoreError
+from toolheads.retrieval.answer import Answer, Mode, Status, Update
+from toolheads.retrieval.breaker import Breaker
+from toolheads.retrieval.builder import Builder
+from toolheads.retrieval.building import Scoring, Wish
+from toolheads.retrieval.conversations import Conversations
+from toolheads.retrieval.encoder_watch import one_line
+from toolheads.retrieval.encoding import Encoding
+from toolheads.retrieval.following import Follower
+from toolheads.retrieval.found import Found, found_by_vectors, found_by_words
+from toolheads.retrieval.given import ranked, scores_by_words
+from toolheads.retrieval.health import Health
+from toolheads.retrieval.settings import RetrieverSettings
+from toolheads.retrieval.state import State
+from toolheads.scorers.exact import QueryProjections
+from toolheads.scorers.vectors import check_k, check_text
+
+_MOST_LOOKS = 5
+"""How often a search looks again because rows were removed under it."""
 
 
 class Retriever:
     """Finds tools. Safe to share between threads; searches wait for no lock.
 
-    Made by `toolheads.load_retriever`.
+    Answers from the first moment, by words until enough tools are embedded, and by words again
+    while the encoder or the index fails. Made by `toolheads.load_retriever`.
+
+    Args:
+        name: Of the scorer, for reports.
+        scoring: How tools are scored.
+        make_embedder: Gives the embedder for queries, in a background thread; None for words
+            alone.
+        probe: (p, d) float32, what the probe texts must look like; None takes what an earlier
+            run saw, or else the first answer.
+        space: Names what rows are made of.
+        cache: Folder that keeps vectors of tools.
+        warm_file: What makes the next start quick.
+        owns_index: Whether rows of no tool may be removed from the index.
+        settings: Limits and patience.
     """
+
+    def __init__(
+        self,
+        name: str,
+        scoring: Scoring,
+        make_embedder: Callable[[], Embedder] | None,
+        *,
+        probe: Floats | None = None,
+        space: str = "",
+        cache: Path | None = None,
+        warm_file: Path | None = None,
+        owns_index: bool = True,
+        settings: RetrieverSettings | None = None,
+    ) -> None:
+        self._scoring = scoring
+        self._settings = settings = settings or RetrieverSettings()
+        recipe = scoring.recipe
+        self._cutoff = settings.cutoff or (recipe.cutoff if recipe else CutoffSettings())
+        self._conversations = Conversations(
+            most=settings.conversations, tools=settings.conversation_tools
+        )
+        self._index_breaker = Breaker(
+            failures=1, retry_s=settings.retry_s, most_retry_s=settings.most_retry_s
+        )
+        self._changed = threading.Condition()
+        self._builder = Builder(
+            scoring,
+            settings,
+            space=space,
+            warm_file=warm_file,
+            owns_index=owns_index,
+            on_state=self._has_state,
+        )
+        self._encoding: Encoding | None = None
+        if recipe is not None and make_embedder is not None:
+            self._encoding = Encoding(
+                name,
+                scoring,
+                recipe,
+                make_embedder,
+                probe=probe,
+                cache=cache,
+                builder=self._builder,
+                settings=settings,
+            )
+        self._health = Health(name, self._builder, self._encoding, self._index_breaker)
+        self._follower: Follower | None = None
+        self._is_closed = False
+        self._builder.start()
+        if self._encoding is not None:
+            self._encoding.start()
 
     def search(
         self,
@@ -41,11 +135,40 @@ class Retriever:
         Raises:
             ConfigError: If the text is blank or no valid Unicode, or k < 1.
         """
-        raise NotImplementedError
+        began = time.perf_counter()
+        check_text(text)
+        if k is not None:
+            check_k(k)
+        queries = self._queries(text, scope, deadline_s)
+        looks = 0
+        while True:
+            looks += 1
+            state, removals = self._builder.state, self._builder.removals
+            found, mode, reason = self._found(state, text, queries, k, sources)
+            try:
+                hits = self._hits(state, found, conversation, scope, sources)
+            except IndexStoreError as e:
+                queries = one_line(e)  # words need no index
+                continue
+            # Rows of an older state may have gone while it was searched.
+            is_whole = state is self._builder.state or removals == self._builder.removals
+            if is_whole or looks == _MOST_LOOKS:
+                break
+        return Answer(
+            hits=hits,
+            mode=mode,
+            reason=reason,
+            nothing_matches=found.nothing_matches,
+            named=tuple(state.tools[row].id for row in found.named.tolist()),
+            catalogue=state.snapshot.catalogue,
+            took_ms=1000 * (time.perf_counter() - began),
+        )
 
     def is_quick(self, text: str, *, scope: str = "") -> bool:
         """Whether a search for this text would not wait for the encoder."""
-        raise NotImplementedError
+        if self._encoding is None or self._builder.state.corpus is None:
+            return True
+        return self._encoding.vectors.is_quick(text, scope)
 
     def rank(
         self,
@@ -56,48 +179,246 @@ class Retriever:
         scope: str = "",
         deadline_s: float | None = None,
     ) -> Answer:
-        """Rank tools of the caller's own, best first; None for k ranks all."""
-        raise NotImplementedError
+        """Rank tools of the caller's own, which need not be of the catalogue.
+
+        Args:
+            text: The query.
+            tools: n tools.
+            k: How many, best first; None ranks all.
+            scope: Whose they are; their vectors are cached for each scope apart.
+            deadline_s: Longest wait for vectors, of the query and then of the tools.
+
+        Raises:
+            ConfigError: If the text is blank or no valid Unicode, or k < 1.
+            DataError: If a tool holds what is no JSON, such as a lone surrogate.
+        """
+        began = time.perf_counter()
+        check_text(text)
+        if k is not None:
+            check_k(k)
+        digest = _digest_of(tools)
+        queries = self._queries(text, scope, deadline_s)
+        scores, reason = None, queries if isinstance(queries, str) else None
+        if self._encoding is not None and isinstance(queries, QueryProjections) and tools:
+            patience = self._settings.deadline_s if deadline_s is None else deadline_s
+            given = self._encoding.given.scores(
+                text, queries, tools, scope=scope, deadline_s=patience
+            )
+            scores, reason = (None, given) if isinstance(given, str) else (given, None)
+        mode: Mode = "lexical" if scores is None else "dense"
+        if scores is None:
+            scores = scores_by_words(text, tools, self._scoring)
+        rows, best = ranked(scores, k)
+        return Answer(
+            hits=tuple(
+                Hit(tools[row], float(score)) for row, score in zip(rows, best, strict=True)
+            ),
+            mode=mode,
+            reason=reason,
+            nothing_matches=not len(rows),
+            named=(),
+            catalogue=digest,
+            took_ms=1000 * (time.perf_counter() - began),
+        )
 
     def tool(self, name: str, *, sources: Collection[str] | None = None) -> Tool | None:
-        """The tool with this id, api name, or plain name if it is the only one."""
-        raise NotImplementedError
+        """The tool with this id or API name, or with this plain name if it is the only one.
+
+        Args:
+            name: As a caller writes it.
+            sources: Servers whose tools may be seen; None for all.
+        """
+        state = self._builder.state
+        rows = [
+            row
+            for row in state.names.of(name)
+            if sources is None or state.tools[row].server in sources
+        ]
+        return state.tools[rows[0]] if len(rows) == 1 else None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are served, by id."""
-        raise NotImplementedError
+        return self._builder.state.tools
 
     @property
     def catalogue_digest(self) -> str:
-        """Digest of the tools that are served."""
-        raise NotImplementedError
+        """Digest of the tools that are served, see `toolheads.catalogue.tools_digest`."""
+        return self._builder.state.snapshot.catalogue
 
     def update(self, tools: Sequence[Tool]) -> Update:
         """Serve other tools; returns once searches see them.
 
+        Tools that are new are found by their words until they are embedded, see `wait`.
+
         Raises:
-            ConfigError: If two tools have one id; the old tools stay.
+            ConfigError: If two tools have one id, or the retriever is closed; what was served
+                stays.
+            DataError: If a tool holds what is no JSON.
         """
-        raise NotImplementedError
+        return self._take(Wish(tuple(tools)))
 
     def follow(self, folder: str | os.PathLike[str]) -> None:
-        """Serve the catalogue in a folder from now on, and take over its changes."""
-        raise NotImplementedError
+        """Serve the catalogue in a folder from now on, and take over its changes.
+
+        A file that is missing, empty or damaged leaves the tools as they are; `status` says why,
+        and it is read again once it changes.
+
+        Args:
+            folder: With `tools.jsonl`, or such a file.
+        """
+        self.stop()
+        follower = Follower(folder, self._take, poll_s=self._settings.poll_s)
+        self._follower = follower
+        follower.start()
 
     def stop(self) -> None:
         """Stop following."""
-        raise NotImplementedError
+        if self._follower is not None:
+            self._follower.close()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until every tool is embedded; whether that is so."""
-        raise NotImplementedError
+        """Wait until every tool that can be is embedded and found by its vector.
+
+        Args:
+            timeout_s: The longest wait; None waits for as long as it takes.
+
+        Returns:
+            Whether that is so.
+        """
+        with self._changed:
+            return self._changed.wait_for(self._is_filled, timeout_s)
 
     def status(self) -> Status:
         """How it is; never waits."""
-        raise NotImplementedError
+        return self._health.status(self._follower)
 
     def close(self) -> None:
         """Stop following and all threads, and write what makes the next start quick."""
-        raise NotImplementedError
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.stop()
+        if self._encoding is not None:
+            self._encoding.close()
+        self._builder.close()
+        if self._scoring.index is not None:
+            self._scoring.index.close()
+        if self._encoding is not None:
+            self._encoding.close_encoder()
 
+    def __enter__(self) -> Retriever:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _queries(
+        self, text: str, scope: str, deadline_s: float | None
+    ) -> QueryProjections | str | None:
+        """Projections of a query, or why there are none; None where words alone are asked for."""
+        if self._encoding is None:
+            return None
+        patience = self._settings.deadline_s if deadline_s is None else deadline_s
+        return self._encoding.vectors.find(text, scope, patience)
+
+    def _found(
+        self,
+        state: State,
+        text: str,
+        queries: QueryProjections | str | None,
+        k: int | None,
+        sources: Collection[str] | None,
+    ) -> tuple[Found, Mode, str | None]:
+        reason = queries if isinstance(queries, str) else None
+        if isinstance(queries, QueryProjections):
+            found = self._found_by_vectors(state, text, queries, k, sources)
+            if isinstance(found, Found):
+                return found, "dense", None
+            reason = found
+        count = self._settings.lexical_k if k is None else k
+        return found_by_words(state, text, count, most=k, sources=sources), "lexical", reason
+
+    def _found_by_vectors(
+        self,
+        state: State,
+        text: str,
+        queries: QueryProjections,
+        k: int | None,
+        sources: Collection[str] | None,
+    ) -> Found | str:
+        index = self._scoring.index
+        if state.corpus is None or index is None:
+            return self._health.why_lexical(state) or "the tools are being embedded"
+        if not self._index_breaker.allows():
+            return self._index_breaker.reason or "the index failed"
+        try:
+            found = found_by_vectors(
+                state,
+                index,
+                text,
+                queries,
+                k,
+                cutoff=self._cutoff,
+                depth=self._settings.candidates,
+                sources=sources,
+            )
+        except IndexStoreError as e:
+            if state is self._builder.state:
+                self._index_breaker.failed(one_line(e))
+                self._builder.refresh()  # rows may be lost, and are made again then
+            return one_line(e)
+        if not self._index_breaker.is_closed:
+            self._index_breaker.succeeded()
+        return found
+
+    def _hits(
+        self,
+        state: State,
+        found: Found,
+        conversation: str | None,
+        scope: str,
+        sources: Collection[str] | None,
+    ) -> tuple[Hit, ...]:
+        rows, scores = found.rows, found.scores
+        if conversation is not None:
+            ids = [state.tools[row].id for row in rows.tolist()]
+            row_of, allowed = state.snapshot.row_of, state.allowed(sources)
+
+            def is_there(tool_id: str) -> bool:
+                row = row_of.get(tool_id)
+                return row is not None and (allowed is None or bool(allowed[row]))
+
+            shown = self._conversations.show((scope, conversation), ids, is_there)
+            rows = np.array([row_of[tool_id] for tool_id in shown], np.int64)
+            scores = found.score_of(rows)
+        return tuple(
+            Hit(state.tools[row], float(score))
+            for row, score in zip(rows.tolist(), scores, strict=True)
+        )
+
+    def _take(self, wish: Wish) -> Update:
+        if self._is_closed:
+            raise ConfigError("the retriever must be open to serve other tools, got a closed one")
+        try:
+            return self._builder.ask(wish).result()
+        except CancelledError as e:
+            msg = "the retriever must be open to serve other tools, got a closed one"
+            raise ConfigError(msg) from e
+
+    def _is_filled(self) -> bool:
+        return self._encoding is None or self._encoding.is_filled
+
+    def _has_state(self) -> None:
+        if self._encoding is not None:
+            self._encoding.filler.wake()
+        with self._changed:
+            self._changed.notify_all()
+
+
+def _digest_of(tools: Sequence[Tool]) -> str:
+    try:
+        return tools_digest(tools)
+    except LineError as e:
+        msg = f"tools must be readable as JSON, got {e}"
+        raise DataError(msg) from e

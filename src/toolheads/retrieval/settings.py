@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from toolheads.cutoff import CutoffSettings
 from toolheads.errors import ConfigError
 
+_MAY_BE_ZERO = ("deadline_s", "keep_rows_s")
+
 
 @dataclass(frozen=True)
 class RetrieverSettings:
@@ -42,8 +44,9 @@ class RetrieverSettings:
     """Most conversations that are remembered, >= 0; the one longest unused is forgotten."""
     conversation_tools: int = 64
     """Most tools of one conversation, >= 1; then it starts anew."""
-    visible_s: float = 0.5
-    """How long a change of tools waits for their vectors before they are found by their words."""
+    keep_rows_s: float = 600.0
+    """How long the row of a tool that is gone is kept, >= 0: a server that comes back within this
+    time has its tools embedded."""
     poll_s: float = 0.2
     """How often a followed file is looked at, > 0."""
 
@@ -60,9 +63,9 @@ class RetrieverSettings:
                 if type(value) is not int or value < bound:
                     msg = f"{field.name} must be a whole number >= {bound}, got {value!r:.80}"
                     raise ConfigError(msg)
-            elif not _is_time(value, may_be_zero=field.name in ("deadline_s", "visible_s")):
-                zero = ">=" if field.name in ("deadline_s", "visible_s") else ">"
-                msg = f"{field.name} must be a finite number {zero} 0, got {value!r:.80}"
+            elif not _is_time(value, may_be_zero=field.name in _MAY_BE_ZERO):
+                rule = ">=" if field.name in _MAY_BE_ZERO else ">"
+                msg = f"{field.name} must be a finite number {rule} 0, got {value!r:.80}"
                 raise ConfigError(msg)
 
 

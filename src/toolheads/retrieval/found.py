@@ -1,0 +1,115 @@
+"""The tools for one query in one state: by vectors or by words, named ones always among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolheads.arrays import Ids
+from toolheads.cutoff import EDGE, CutoffSettings
+from toolheads.ports import VectorIndex
+from toolheads.retrieval.state import State
+from toolheads.scorers.exact import Doubles, QueryProjections
+from toolheads.scorers.rank_fusion import best_first
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of the tools that were found, best first, ties by row."""
+
+    rows: Ids
+    scores: Doubles
+    named: Ids
+    """Rows of those that the query names, in the same order."""
+    nothing_matches: bool
+    score_of: Callable[[Ids], Doubles]
+    """Scores of other tools for the same query."""
+
+
+def found_by_vectors(
+    state: State,
+    index: VectorIndex,
+    text: str,
+    queries: QueryProjections,
+    k: int | None,
+    *,
+    cutoff: CutoffSettings,
+    depth: int,
+    sources: Collection[str] | None,
+) -> Found:
+    """Find tools by their vectors, and words where the scorer mixes them in.
+
+    Args:
+        state: Has a corpus.
+        index: Holds its rows.
+        text: The query.
+        queries: Its projections.
+        k: How many; None lets the cut-off decide. Its threshold counts either way.
+        cutoff: See `k`.
+        depth: How many rows the index is asked for at first.
+        sources: Servers that may be searched; None for all.
+
+    Raises:
+        IndexStoreError: If the index fails, or lacks a row.
+    """
+    assert state.corpus is not None, "a state without a corpus is searched by words"
+    allowed = state.allowed(sources)
+    search = state.corpus.search(index, text, queries, allowed=allowed)
+    rows, scores = search.top(cutoff.max_k if k is None else k, depth=depth)
+    if k is None:
+        count = cutoff.count(scores)
+    elif cutoff.threshold is None:
+        count = len(rows)
+    else:
+        count = int(np.count_nonzero(scores >= cutoff.threshold - EDGE))
+    named = named_rows(state, text, sources)
+    return _with_named(rows[:count], scores[:count], named, k, search.score)
+
+
+def found_by_words(
+    state: State, text: str, k: int, *, most: int | None, sources: Collection[str] | None
+) -> Found:
+    """Find tools by the words that they share with the query; none if none does.
+
+    Args:
+        state: Any.
+        text: The query.
+        k: How many.
+        most: k as the caller gave it; None if not.
+        sources: Servers that may be searched; None for all.
+    """
+    scores = state.words.folded.scores([text])[0].astype(np.float64)
+    sharing = scores > 0
+    if sources is not None and (allowed := state.allowed(sources)) is not None:
+        sharing &= allowed
+    rows, best = best_first(scores, np.flatnonzero(sharing), k)
+    named = named_rows(state, text, sources)
+    return _with_named(rows, best, named, most, lambda others: scores[others])
+
+
+def named_rows(state: State, text: str, sources: Collection[str] | None) -> Ids:
+    """Rows of the tools that a query names and that may be found, rising."""
+    rows = np.array(state.names.in_text(text), np.int64)
+    allowed = state.allowed(sources) if len(rows) else None
+    return rows if allowed is None else rows[allowed[rows]]
+
+
+def _with_named(
+    rows: Ids, scores: Doubles, named: Ids, k: int | None, score_of: Callable[[Ids], Doubles]
+) -> Found:
+    nothing = not len(rows) and not len(named)
+    left_out = np.setdiff1d(named, rows)
+    if len(left_out):
+        if k is not None:  # named tools take the last places
+            free = max(0, k - len(named))
+            others = np.flatnonzero(~np.isin(rows, named))
+            kept = np.ones(len(rows), np.bool_)
+            kept[others[free:]] = False
+            rows, scores = rows[kept], scores[kept]
+        rows = np.concatenate([rows, left_out])
+        scores = np.concatenate([scores, score_of(left_out)])
+        order = np.lexsort((rows, -scores))
+        rows, scores = rows[order], scores[order]
+    return Found(rows, scores, rows[np.isin(rows, named)], nothing, score_of)
