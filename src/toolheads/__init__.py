@@ -24,7 +24,6 @@ from toolheads.embedder import Embedder
 from toolheads.errors import (
     BackboneMismatchError,
     CacheError,
-    ChatError,
     ClientError,
     ConfigError,
     DataError,
@@ -38,7 +37,7 @@ from toolheads.errors import (
     SourceError,
     ToolheadsError,
 )
-from toolheads.facade import load_retriever, load_scorer
+from toolheads.facade import load_scorer
 from toolheads.heads import (
     Architecture,
     Head,
@@ -51,22 +50,18 @@ from toolheads.heads import (
 )
 from toolheads.identity import EncoderIdentity, Fingerprint
 from toolheads.ports import Encoder, Scorer
-from toolheads.retrieval import Answer, Retriever, RetrieverSettings
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
-from toolheads.scorers.hybrid import HybridScorer
 from toolheads.texts import TextSettings
 
 __all__ = [
-    "Answer",
     "Architecture",
     "AsyncClient",
     "BM25Scorer",
     "BackboneMismatchError",
     "CLMScorer",
     "CacheError",
-    "ChatError",
     "Client",
     "ClientError",
     "ConfigError",
@@ -88,11 +83,8 @@ __all__ = [
     "HeadsHeader",
     "Hit",
     "IndexStoreError",
-    "HybridScorer",
     "MissingExtraError",
     "Query",
-    "Retriever",
-    "RetrieverSettings",
     "Scorer",
     "ShapeError",
     "SourceError",
@@ -102,7 +94,6 @@ __all__ = [
     "Views",
     "encoder",
     "load_heads",
-    "load_retriever",
     "load_scorer",
     "make_encoder",
     "packaged_heads",
