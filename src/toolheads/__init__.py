@@ -24,6 +24,7 @@ from toolheads.embedder import Embedder
 from toolheads.errors import (
     BackboneMismatchError,
     CacheError,
+    ChatError,
     ClientError,
     ConfigError,
     DataError,
@@ -37,7 +38,7 @@ from toolheads.errors import (
     SourceError,
     ToolheadsError,
 )
-from toolheads.facade import load_scorer
+from toolheads.facade import load_retriever, load_scorer
 from toolheads.heads import (
     Architecture,
     Head,
@@ -50,18 +51,22 @@ from toolheads.heads import (
 )
 from toolheads.identity import EncoderIdentity, Fingerprint
 from toolheads.ports import Encoder, Scorer
+from toolheads.retrieval import Answer, Retriever, RetrieverSettings
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
+from toolheads.scorers.hybrid import HybridScorer
 from toolheads.texts import TextSettings
 
 __all__ = [
+    "Answer",
     "Architecture",
     "AsyncClient",
     "BM25Scorer",
     "BackboneMismatchError",
     "CLMScorer",
     "CacheError",
+    "ChatError",
     "Client",
     "ClientError",
     "ConfigError",
@@ -82,9 +87,12 @@ __all__ = [
     "HeadsFormatError",
     "HeadsHeader",
     "Hit",
+    "HybridScorer",
     "IndexStoreError",
     "MissingExtraError",
     "Query",
+    "Retriever",
+    "RetrieverSettings",
     "Scorer",
     "ShapeError",
     "SourceError",
@@ -94,6 +102,7 @@ __all__ = [
     "Views",
     "encoder",
     "load_heads",
+    "load_retriever",
     "load_scorer",
     "make_encoder",
     "packaged_heads",
