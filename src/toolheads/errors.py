@@ -12,6 +12,7 @@
   + DownloadError         (OSError)       a file could not be fetched
   + IndexStoreError       (OSError)       a vector index cannot be read or written
   + EncoderError          (RuntimeError)  an encoder failed or gave an unusable answer
+  + ChatError             (RuntimeError)  a chat model failed or gave an answer without a text
   + SourceError           (RuntimeError)  a source of tools failed or listed unusable tools
   + ClientError           (RuntimeError)  a toolheads server refused or failed; `.code`, `.status`
   + MissingExtraError     (ImportError)   an optional library is not installed
@@ -101,6 +102,10 @@ class IndexStoreError(ToolheadsError, OSError):
 
 class EncoderError(ToolheadsError, RuntimeError):
     """An encoder failed, or gave an answer that cannot be used."""
+
+
+class ChatError(ToolheadsError, RuntimeError):
+    """A chat model failed, or gave an answer without a text."""
 
 
 class SourceError(ToolheadsError, RuntimeError):

@@ -26,12 +26,26 @@ def embeddings_url(url: str) -> str:
     Raises:
         ConfigError: If it is no http(s) address, or carries a user, password, query or fragment.
     """
+    return route_url(url, "embeddings")
+
+
+def route_url(url: str, route: str) -> str:
+    """The address of a route of a server, see `embeddings_url`.
+
+    Args:
+        url: As people type it.
+        route: Such as `chat/completions`.
+
+    Raises:
+        ConfigError: If it is no http(s) address, or carries a user, password, query or fragment.
+    """
     parts = _split(url)
     steps = [step for step in parts.path.split("/") if step]
-    if steps[-1:] != ["embeddings"]:
+    last = route.split("/")
+    if steps[-len(last) :] != last:
         if not any(map(_VERSION.fullmatch, steps)):
             steps.append("v1")
-        steps.append("embeddings")
+        steps += last
     return f"{parts.scheme}://{parts.netloc}/{'/'.join(steps)}"
 
 
