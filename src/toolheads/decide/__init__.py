@@ -1,0 +1,46 @@
+"""Which one tool of a catalogue does a need name, if any: typed answers, measured thresholds.
+
+picker = Picker(tools, scorer, load_calibration("calibration.json").settings(0.05))
+match picker.resolve("cancel my booking"):
+case Bind(hit): ...
+case Duplicate(hits) | Ambiguous(hits): ...
+case Absent(): ...
+"""
+
+from toolheads.decide.calibration import (
+    Calibration,
+    CalibrationSettings,
+    calibrate,
+    check_calibration,
+    load_calibration,
+    save_calibration,
+)
+from toolheads.decide.decisions import Absent, Ambiguous, Bind, Decision, Duplicate, Pair
+from toolheads.decide.picker import Picker, SelectionError
+from toolheads.decide.settings import PickerSettings, SettingError
+from toolheads.decide.similarity import RowSimilarity, Similarity, WordSimilarity, by_embedding
+from toolheads.decide.tools_json import read_tools_json
+
+__all__ = [
+    "Absent",
+    "Ambiguous",
+    "Bind",
+    "Calibration",
+    "CalibrationSettings",
+    "Decision",
+    "Duplicate",
+    "Pair",
+    "Picker",
+    "PickerSettings",
+    "RowSimilarity",
+    "SelectionError",
+    "SettingError",
+    "Similarity",
+    "WordSimilarity",
+    "by_embedding",
+    "calibrate",
+    "check_calibration",
+    "load_calibration",
+    "read_tools_json",
+    "save_calibration",
+]

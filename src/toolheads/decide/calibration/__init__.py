@@ -1,0 +1,33 @@
+"""Thresholds that are measured: fitted to one scorer on one kind of catalogue, kept with both."""
+
+from toolheads.decide.calibration.file import (
+    Calibration,
+    Threshold,
+    load_calibration,
+    save_calibration,
+)
+from toolheads.decide.calibration.run import (
+    CalibrationSettings,
+    Check,
+    calibrate,
+    check_calibration,
+    episodes_of,
+)
+from toolheads.decide.calibration.subject import CatalogueKind, subject_of
+from toolheads.decide.calibration.thresholds import ListMargin, Trade
+
+__all__ = [
+    "Calibration",
+    "CalibrationSettings",
+    "CatalogueKind",
+    "Check",
+    "ListMargin",
+    "Threshold",
+    "Trade",
+    "calibrate",
+    "check_calibration",
+    "episodes_of",
+    "load_calibration",
+    "save_calibration",
+    "subject_of",
+]
