@@ -62,7 +62,7 @@ def change(
         dry_run: Say what would change and write nothing.
 
     Raises:
-        ConfigError: If the source breaks a rule.
+        ConfigError: If the source breaks a rule, or one of that name is of another kind.
         DataError: If a tool is of another source, an id is there twice, also among the tools of
             other sources, a tool cannot be written, or a file of the catalogue cannot be read.
         OSError: If a file cannot be written; the old ones are left.
@@ -75,6 +75,7 @@ def change(
         sources = read_sources(root)
         if source is None and (source := sources.get(name)) is None:
             return Changes()
+        _refuse_other_kind(name, sources.get(name), source)
         file = _ToolsFile(root / TOOLS_FILE)
         changes = file.replace(name, lines)
         if dry_run:
@@ -110,6 +111,15 @@ def drop(folder: str | os.PathLike[str], name: str, *, dry_run: bool = False) ->
         if name in sources:  # last: what is left of a kill in between can be dropped again
             write_sources(root, {n: s for n, s in sources.items() if n != name})
     return changes
+
+
+def _refuse_other_kind(name: str, old: Source | None, new: Source) -> None:
+    if old is not None and old["kind"] != new["kind"]:
+        msg = (
+            f"source {shown(name)} must stay of kind {old['kind']}, got {new['kind']}; choose "
+            "another name or drop it first"
+        )
+        raise ConfigError(msg)
 
 
 def _new_lines(name: str, tools: Sequence[Tool]) -> dict[str, bytes]:

@@ -158,6 +158,13 @@ def test_an_id_that_another_source_has_is_refused(tmp_path):
         change(tmp_path, "b", [stolen], source=SOURCE)
 
 
+def test_a_source_cannot_take_the_name_of_one_of_another_kind(tmp_path):
+    put(tmp_path, "a", "x")
+    with pytest.raises(ConfigError, match="source 'a' must stay of kind mcp, got openapi"):
+        change(tmp_path, "a", [], source={"kind": "openapi", "spec": "s.json"})
+    assert ids(tmp_path) == ["a/x"]
+
+
 def test_the_sources_are_for_their_owner_alone_unless_their_mode_says_otherwise(tmp_path):
     put(tmp_path, "a", "x")
     path = tmp_path / "sources.json"

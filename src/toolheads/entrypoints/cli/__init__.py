@@ -17,7 +17,19 @@ from importlib.metadata import entry_points, version
 
 from toolheads.errors import ToolheadsError
 
-_GROUPS = ("embed", "cache", "heads", "search", "eval", "compare", "table", "data", "serve")
+_GROUPS = (
+    "embed",
+    "cache",
+    "heads",
+    "search",
+    "eval",
+    "compare",
+    "table",
+    "data",
+    "ingest",
+    "sync",
+    "serve",
+)
 """Modules of this package; each has `register(subparsers)`."""
 
 
