@@ -5,6 +5,7 @@ It speaks the handshake of 2025-11-25. One JSON argument says what it does:
     pages    list of pages of tools/list, each a list of entries as they go over the wire
     raw      text put on the wire in place of the answer to tools/list, `{id}` filled in
     long     characters of the description of one more tool, `long`
+    strict   ends at a first message that is no handshake
     loop     each page is followed by the first
     hang     "start" or "list": that request is never answered
     stderr   written to standard error at the start
@@ -52,6 +53,8 @@ def main() -> None:
         message = json.loads(line)
         method, number = message.get("method"), message.get("id")
         params = message.get("params") or {}
+        if behaviour.get("strict") and method == "server/discover":
+            sys.exit("expected a handshake")
         if number is None:
             continue
         if method == "initialize":

@@ -174,6 +174,34 @@ def test_the_tools_of_a_file_become_a_source_and_bad_lines_are_told(tmp_path, ou
     assert "some.jsonl:2: invalid JSON" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "function", "function": {"name": "x", "description": "d"}}, 5],
+        [{"type": "function", "name": "x", "description": "d", "parameters": {}}, 5],
+        [{"name": "x", "description": "d", "input_schema": {"type": "object"}}, 5],
+        {"tools": [{"name": "x", "description": "d", "inputSchema": {"type": "object"}}, 5]},
+    ],
+    ids=["openai chat", "openai responses", "anthropic", "mcp"],
+)
+def test_a_list_as_providers_take_it_becomes_a_source(tmp_path, out, capsys, content):
+    file = tmp_path / "some.json"
+    file.write_text(json.dumps(content))
+    assert main(["ingest", "tools", str(file), "--name", "mine", "--out", str(out)]) == 0
+    (tool,) = read_catalogue(out).tools
+    assert (tool.id, tool.name, tool.description) == ("mine/x", "x", "d")
+    assert "mine: left out: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["{", '{"a": 1}', "5", None])
+def test_a_file_that_is_no_list_is_told(tmp_path, out, capsys, content):
+    file = tmp_path / "some.json"
+    if content is not None:
+        file.write_text(content)
+    assert main(["ingest", "tools", str(file), "--name", "mine", "--out", str(out)]) == 1
+    assert "some.json cannot be used" in capsys.readouterr().err
+
+
 def test_a_catalogue_is_no_source_of_itself(tmp_path, out, capsys):
     ingest(tmp_path, out, a=peer("x"))
     words = ["ingest", "tools", str(out / "tools.jsonl"), "--name", "a", "--out", str(out)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from toolheads.catalogue import change
@@ -16,6 +18,9 @@ _log = logging.getLogger(__name__)
 _SETTLE_S = 0.1
 """A server that changes several tools tells each time; one list answers all of it."""
 _LOOK_S = 1.0
+_LIST_AGAIN_S = 300.0
+"""How often a server is asked that tells of no change: not all do, and a word can be lost."""
+_MOST_AT_ONCE = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 
 
@@ -36,6 +41,7 @@ class ListFollower:
         self._folder = Path(folder)
         self._sessions = sessions
         sessions.on_list_changed = self._told
+        self._places = asyncio.Semaphore(_MOST_AT_ONCE)
         self._changed: dict[str, asyncio.Event] = {}
         self.problems: dict[str, str] = {}
         """Server → why its list could not be followed the last time; only those that fail."""
@@ -68,7 +74,8 @@ class ListFollower:
         while True:
             changed.clear()
             try:
-                await self._update(name)
+                async with self._places:
+                    await self._update(name)
             except (ToolheadsError, OSError) as e:
                 if self.problems.get(name) != str(e):
                     _log.warning("the tools of %r stay as they were: %s", name, e)
@@ -78,11 +85,12 @@ class ListFollower:
                 continue
             self.problems.pop(name, None)
             pause_s = _FIRST_PAUSE_S
-            while self._sessions.is_open(name) and not changed.is_set():
-                try:
+            listed_at = time.monotonic()
+            while not changed.is_set() and self._sessions.is_open(name):
+                if time.monotonic() - listed_at > _LIST_AGAIN_S:
+                    break
+                with suppress(TimeoutError):  # look whether the session is still there
                     await asyncio.wait_for(changed.wait(), _LOOK_S)
-                except TimeoutError:
-                    continue  # look whether the session is still there
             await asyncio.sleep(_SETTLE_S)
 
     async def _update(self, name: str) -> None:

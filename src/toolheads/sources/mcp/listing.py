@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from toolheads.catalogue import Source
 from toolheads.errors import ToolheadsError
+from toolheads.sources.mcp.lists import Listing
 from toolheads.sources.mcp.servers import McpSettings, to_server
-from toolheads.sources.mcp.session import Listing, Session
+from toolheads.sources.mcp.session import Session
 
 _MOST_AT_ONCE = 8
 

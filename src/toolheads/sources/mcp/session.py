@@ -11,29 +11,24 @@ import contextvars
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import httpx2
 import mcp_types as types
 from mcp import Client
-from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from toolheads.data.jsonl import shown
-from toolheads.domain import Tool
-from toolheads.errors import Fault, SourceError
-from toolheads.sources.mcp.door import to_faults, to_tools
+from toolheads.errors import SourceError
+from toolheads.sources.mcp.lists import Listing, follow_list, read_list
 from toolheads.sources.mcp.servers import McpServer, McpSettings
 from toolheads.sources.mcp.transport import Watch, watched_transport
 
-_MOST_PAGES = 1000
 _LAST_WORDS_S = 0.5
 """How long the end of a process's standard error is waited for."""
-_LISTEN_AGAIN_S = 1.0
 _WORK = {"start": "start", "list": "list its tools"}
 _FAILURES = (
     OSError,
@@ -63,14 +58,6 @@ class McpError(SourceError):
         super().__init__(message)
 
 
-@dataclass(frozen=True)
-class Listing:
-    """The tools of one server, and what it listed that is no tool."""
-
-    tools: tuple[Tool, ...]
-    dropped: tuple[Fault, ...] = ()
-
-
 class Session:
     """One session. Used from one event loop, from any of its tasks."""
 
@@ -92,7 +79,7 @@ class Session:
         self.server = server
         self._settings = settings
         self._on_list_changed = on_list_changed
-        self._watch = Watch(on_end=self._over)
+        self._watch = Watch(on_end=self._ended, on_lost=self.retire)
         self._scope = anyio.CancelScope()
         self._done = asyncio.Event()
         self._ready: asyncio.Future[Listing] | None = None
@@ -106,6 +93,7 @@ class Session:
         """Whether the server had started and listed its tools."""
         self.over_at = math.inf
         """When it was over, on the clock of `time.monotonic`."""
+        self._has_ended = self._is_closing = False
         self._n_calls = 0
         self._retired = False
         self._listing = asyncio.Lock()
@@ -117,8 +105,8 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether no call can be sent any more; those in flight may still end."""
-        return self._done.is_set()
+        """Whether no call should be sent any more; those in flight may still end."""
+        return self._retired or self._done.is_set()
 
     @property
     def is_gone(self) -> bool:
@@ -186,13 +174,15 @@ class Session:
             raise await self._told(e, "its list") from e
 
     def retire(self) -> None:
-        """End the session once no call is in flight."""
+        """End the session once no call is in flight, as when the server has forgotten it."""
         self._retired = True
+        self.over_at = min(self.over_at, time.monotonic())
         if not self._n_calls:
             self._over()
 
     async def close(self) -> None:
         """End the session and wait for it; a process gets a few seconds to end by itself."""
+        self._is_closing = True
         self._over()
         if self._client is None:
             self._scope.cancel()
@@ -208,19 +198,34 @@ class Session:
         """From now on no call is sent: the server ended the session, or this side does."""
         if not self._done.is_set():
             self._done.set()
-            self.over_at = time.monotonic()
+            self.over_at = min(self.over_at, time.monotonic())
+
+    def _ended(self) -> None:
+        """The server ended the connection; before the session is open the SDK raises for that."""
+        self._has_ended = True
+        if self._phase == "run":
+            self._over()
 
     async def _own(self, ready: asyncio.Future[Listing]) -> None:
         """The task: all of the session between its first and its last line."""
         try:
             with self._scope:
                 self._limit("start", self._settings.start_timeout_s)
-                await self._run(ready)
+                try:
+                    await self._run(ready, "auto")
+                except (MCPError, BaseExceptionGroup) as e:
+                    if not self._may_be_strict(e):
+                        raise
+                    self._watch, self._has_ended = (
+                        Watch(on_end=self._ended, on_lost=self.retire),
+                        False,
+                    )
+                    await self._run(ready, "legacy")
             await self._last_words()
             if self._scope.cancelled_caught and self._phase in _WORK:
                 limit_s = getattr(self._settings, f"{self._phase}_timeout_s")
                 rule = f"must {_WORK[self._phase]} within {limit_s:g} s, got no answer"
-                self._failure = self._said(rule)
+                self._failure = self._said("was closed" if self._is_closing else rule)
         except _FAILURES as e:
             await self._last_words()
             self._note(e)
@@ -238,23 +243,30 @@ class Session:
                 ready.set_exception(McpError(self._failure, http_status=self.http_status))
                 ready.exception()  # nobody may be waiting any more
 
-    async def _run(self, ready: asyncio.Future[Listing]) -> None:
+    def _may_be_strict(self, error: BaseException) -> bool:
+        """Whether a command ended at the first message, as some do that only know a handshake."""
+        return self.server.url is None and self._phase == "start" and _is_end(_first(error))
+
+    async def _run(self, ready: asyncio.Future[Listing], mode: str) -> None:
         transport = watched_transport(self.server, self._watch)
         async with Client(
             transport,
             message_handler=self._on_message,
             client_info=types.Implementation(name="toolheads", version=_version()),
             cache=None,
+            mode=mode,
         ) as client:
             self._limit("list", self._settings.list_timeout_s)
             listing = await self._list(client)
             self._scope.deadline = math.inf
             self._client, self._phase, self.was_open = client, "run", True
+            if self._has_ended:
+                self._over()
             if not ready.done():
                 ready.set_result(listing)
             async with anyio.create_task_group() as tasks:
                 if self._on_list_changed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    tasks.start_soon(self._listen, client)
+                    tasks.start_soon(follow_list, client, self._tell_change)
                 await self._done.wait()
                 tasks.cancel_scope.cancel()
             self._client = None
@@ -264,47 +276,9 @@ class Session:
         self._scope.deadline = anyio.current_time() + limit_s
 
     async def _list(self, client: Client) -> Listing:
-        async with self._listing:
-            self._watch.reasons.clear()
-            entries: list[dict[str, Any]] = []
-            cursors: set[str] = set()
-            cursor: str | None = None
+        async with self._listing:  # what is left out is noted for one list at a time
             most = self._settings.most_tools
-            for _ in range(_MOST_PAGES):
-                page = await client.session.list_tools(
-                    params=types.PaginatedRequestParams(cursor=cursor)
-                )
-                entries += [
-                    tool.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                    for tool in page.tools
-                ]
-                cursor = page.next_cursor
-                if cursor is None or len(entries) > most:
-                    break
-                if cursor in cursors:
-                    reason = f"nextCursor must be new on each page, got {shown(cursor)} again"
-                    self._watch.reasons.append(reason)
-                    break
-                cursors.add(cursor)
-            name = self.server.name
-            tools, reasons = to_tools(name, entries, most=most)
-            return Listing(tools, to_faults(name, [*self._watch.reasons, *reasons]))
-
-    async def _listen(self, client: Client) -> None:
-        """Follow the list of a server of the protocol's second era, where one asks for it."""
-        while True:
-            try:
-                async with client.listen(tools_list_changed=True) as events:
-                    if not events.honored.tools_list_changed:
-                        return
-                    async for _ in events:
-                        self._tell_change()
-            except SubscriptionLost:
-                pass
-            except (MCPError, TimeoutError):
-                return  # it has no such thing
-            await anyio.sleep(_LISTEN_AGAIN_S)
-            self._tell_change()  # what changed meanwhile is not told again
+            return await read_list(client, self.server.name, self._watch.reasons, most=most)
 
     async def _on_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -316,7 +290,9 @@ class Session:
 
     async def _told(self, error: Exception, during: str) -> McpError:
         """The error of a request as a caller is told it."""
-        if isinstance(error, MCPError) and error.code != types.CONNECTION_CLOSED:
+        # Over HTTP the end of one answer has this code, too; the session goes on.
+        ends_all = self.server.url is None and _is_end(error)
+        if isinstance(error, MCPError) and not ends_all:
             status = error.data.get("http_status") if isinstance(error.data, dict) else None
             message = f"server {shown(self.server.name)}: {' '.join(error.message.split())}"
             return McpError(message, http_status=status)
@@ -343,10 +319,10 @@ class Session:
     def _note(self, error: BaseException) -> None:
         if isinstance(error, MCPError) and isinstance(error.data, dict):
             self.http_status = error.data.get("http_status")
-        if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+        if _is_end(error):
             reason = "its end"
         elif isinstance(error, OSError) and error.strerror:
-            reason = error.strerror
+            reason = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
         else:
             reason = " ".join(str(error).split()) or type(error).__name__
         work = _WORK.get(self._phase, "go on")
@@ -363,8 +339,11 @@ class Session:
         return sentence
 
 
-def _first(group: BaseExceptionGroup[Any]) -> BaseException:
-    error: BaseException = group
+def _is_end(error: BaseException) -> bool:
+    return isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+
+
+def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

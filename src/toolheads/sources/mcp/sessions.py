@@ -14,8 +14,9 @@ import mcp_types as types
 from toolheads.catalogue import Source
 from toolheads.data.jsonl import shown
 from toolheads.errors import ConfigError
+from toolheads.sources.mcp.lists import Listing
 from toolheads.sources.mcp.servers import McpServer, McpSettings, to_server
-from toolheads.sources.mcp.session import Listing, McpError, Session
+from toolheads.sources.mcp.session import McpError, Session
 
 _log = logging.getLogger(__name__)
 

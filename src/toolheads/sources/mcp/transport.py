@@ -35,7 +35,9 @@ class Watch:
     """What is noticed of the streams of one session."""
 
     on_end: Callable[[], None]
-    """Called when the server has ended the connection or forgotten the session."""
+    """Called when the server has ended the connection."""
+    on_lost: Callable[[], None]
+    """Called when the server says that it does not know the session any more."""
     reasons: list[str] = field(default_factory=list)
     """Why entries of the last list were left out; who asks for a list empties it."""
     stderr: StderrTail | None = None
@@ -52,7 +54,7 @@ async def watched_transport(server: McpServer, watch: Watch) -> AsyncIterator[Tr
     """
     if server.url is not None:
         async with (
-            http_client(server.headers, on_session_lost=watch.on_end) as client,
+            http_client(server.headers, on_session_lost=watch.on_lost) as client,
             streamable_http_client(
                 server.url, http_client=client, max_sse_event_size=_MOST_EVENT_BYTES
             ) as streams,

@@ -58,6 +58,19 @@ def test_a_change_of_the_list_reaches_the_catalogue(tmp_path):
     asyncio.run(scenario())
 
 
+def test_a_server_that_tells_of_no_change_is_asked_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr("toolheads.sources.mcp.follow._LIST_AGAIN_S", 0.1)
+    monkeypatch.setattr("toolheads.sources.mcp.follow._LOOK_S", 0.05)
+
+    async def scenario():
+        async with following(catalogue(tmp_path, a=command())):
+            await names_become(tmp_path, {tool["name"] for tool in TOOLS})
+            change(tmp_path, "a", [], source=None)
+            await names_become(tmp_path, {tool["name"] for tool in TOOLS})
+
+    asyncio.run(scenario())
+
+
 def test_a_server_that_restarts_is_listed_again(tmp_path):
     async def scenario():
         source = command(pages=[[entry("pid"), entry("crash")]])

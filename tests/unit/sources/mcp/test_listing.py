@@ -64,6 +64,10 @@ def test_a_server_that_hangs_is_given_up_in_time(hang, rule, settings):
         listed(hang=hang, settings=settings)
 
 
+def test_a_server_that_ends_at_a_message_before_the_handshake_is_started_again():
+    assert names(listed(strict=True))[0] == "echo"
+
+
 def test_a_command_that_is_not_there_is_one_clear_error():
     source = {"kind": "mcp", "command": "/no/such"}
     with pytest.raises(SourceError, match="must start, got: No such file or directory"):
