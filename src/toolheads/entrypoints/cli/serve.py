@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolheads.bootstrap import make_encoder
 from toolheads.catalogue import Source
+from toolheads.data.datasets import TOOLS_FILE
 from toolheads.entrypoints.cli.options import (
     add_encoder_options,
     add_trust_options,
@@ -186,8 +187,10 @@ def _serve(args: argparse.Namespace) -> int:
     if args.folder is None and not servers:
         msg = "DIR, --config or --server must be given, got none; see toolheads serve --help"
         raise ConfigError(msg)
-    signal.signal(signal.SIGTERM, _exit)  # until a server that drains takes it over
+    heads = _heads(args)
     with ExitStack() as stack:
+        # Until a server that drains takes it over.
+        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _exit))
         listener = None
         if not args.stdio:
             serving.check_exposure(args.host, keys)
@@ -195,10 +198,10 @@ def _serve(args: argparse.Namespace) -> int:
         folder = args.folder or Path(stack.enter_context(_temporary()))
         if servers:
             asyncio.run(serving.list_into(folder, servers))
+        _check_catalogue(folder)
         calls, companions = serving.calls_of(
             folder, timeout_s=args.call_timeout, allow_write=args.allow_write
         )
-        heads = _heads(args)
         retriever = stack.enter_context(closing(_retriever(args, folder, heads)))
         usage = _recorder(args)
         if usage is not None:
@@ -245,6 +248,17 @@ def _servers(args: argparse.Namespace) -> dict[str, Source]:
             raise ConfigError(msg)
         found |= sources
     return found
+
+
+def _check_catalogue(folder: Path) -> None:
+    """Refuse a place without tools; what is wrong with those there are is told while it serves."""
+    file = folder / TOOLS_FILE if folder.is_dir() else folder
+    if not file.is_file():
+        msg = (
+            f"DIR must be a catalogue or a tools file, got none at {folder}; make one with "
+            "toolheads ingest"
+        )
+        raise ConfigError(msg)
 
 
 def _heads(args: argparse.Namespace) -> Heads | None:
