@@ -1,13 +1,14 @@
 """What `toolheads learn` makes of a month of use, and of logs that teach nothing.
 
-    python -m benchmarks.learn.run [--work DIR] [--cache DIR] [--seed N] [--ask train,val]
-                                   [--measure test] [-- OPTIONS of toolheads learn]
+    python -m benchmarks.learn.run [--data DIR] [--requests N] [--work DIR] [--cache DIR] [--seed N]
+                                   [--ask train,val] [--measure test] [--good-only]
+                                   [-- OPTIONS of toolheads learn]
 
-Simulated people use the sample catalogue: they ask for what the requests of the splits `--ask`
-ask for, are shown tools by the packaged heads, and call what they need with the slips of
-`simulate.Habits`. `toolheads learn` then trains these heads on from the log. Printed are its
-report, and given and new heads on the split `--measure`, with its true labels: requests that are
-in no log, for tools that hardly any request of the log asked for. Then come the bad logs.
+Simulated people use one catalogue, the sample's unless `--data` names the folder of another data
+set: they ask for what the requests of the splits `--ask` ask for, are shown tools by the packaged
+heads, and call what they need with the slips of `simulate.Habits`. `toolheads learn` then trains
+these heads on from the log. Printed are its report, and given and new heads on the requests of
+split `--measure`, with their true labels; they are in no log. Then come the bad logs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 from benchmarks.learn.simulate import (
     Habits,
     cut_lines,
@@ -30,12 +32,13 @@ from benchmarks.learn.simulate import (
     write_log,
 )
 
+from toolheads.data import read_dataset
 from toolheads.domain import Query
 from toolheads.evaluation.ranked import per_query_metrics
 from toolheads.evaluation.statistics import bootstrap_means, interval, permutation_p
 from toolheads.facade import load_scorer
 from toolheads.heads import load_heads
-from toolheads.sample import sample_dataset
+from toolheads.sample import dataset_path
 from toolheads.scorers.vectors import VectorScorer
 from toolheads_train.learn.cli import main as learn
 
@@ -46,6 +49,8 @@ def main() -> int:
     words = sys.argv[1:]
     at = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="sample", help="folder of one data set")
+    parser.add_argument("--requests", type=int, help="so many, drawn at random; default: all")
     parser.add_argument("--work", type=Path, default=Path("runs/learn"))
     parser.add_argument("--cache", type=Path, default=Path(".cache/toolheads"))
     parser.add_argument("--seed", type=int, default=0)
@@ -63,11 +68,14 @@ def main() -> int:
 class Bench:
     def __init__(self, args: argparse.Namespace, options: list[str]) -> None:
         self.args, self.options = args, options
-        self.dataset = sample_dataset()
+        self.dataset = read_dataset(dataset_path(args.data))
         self.heads = load_heads(HEADS)
         self.scorer = self._scorer(HEADS)
         asked = args.ask.split(",")
         self.asked = [query for query in self.dataset.queries if query.split in asked]
+        if args.requests is not None:
+            order = np.random.default_rng(args.seed).permutation(len(self.asked))
+            self.asked = [self.asked[at] for at in sorted(order[: args.requests].tolist())]
 
     def _scorer(self, heads: str) -> VectorScorer:
         scorer = load_scorer(heads, cache=self.args.cache)
@@ -90,7 +98,7 @@ class Bench:
     def _learn(self, log: Path, out: Path) -> tuple[int, str, str]:
         said, complained = io.StringIO(), io.StringIO()
         words = [
-            *("--log", str(log), "--tools", "sample", "--heads", HEADS, "--out", str(out)),
+            *("--log", str(log), "--tools", self.args.data, "--heads", HEADS, "--out", str(out)),
             *("--cache", str(self.args.cache), "--seed", str(self.args.seed), *self.options),
         ]
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):

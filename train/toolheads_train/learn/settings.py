@@ -13,8 +13,9 @@ from toolheads_train.settings import LossSettings, OptimizerSettings
 
 def _loss() -> LossSettings:
     # A call is evidence about the very tools that the frozen vectors rank too high: they must
-    # not be left out for being ranked high. One catalogue is small enough to count as a whole.
-    return LossSettings(mask_margin=None, negatives="catalogue")
+    # not be left out for being ranked high. Negatives are tools that were called for something
+    # else: with the whole catalogue, tools that nobody called would sink in every step.
+    return LossSettings(mask_margin=None, negatives="in_batch")
 
 
 def _optimizer() -> OptimizerSettings:
