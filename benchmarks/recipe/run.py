@@ -25,6 +25,7 @@ HEADS_ALONE = (
 )
 SMALLER = ("--model.head.hidden=[384]", "--trainer.max_epochs=10")
 SHARPER = (*SMALLER, "--model.loss.temperature=0.025")
+HALF_FREE = (*SMALLER, "--data.sampling.label_free_share=0.5")
 EQUAL = (*SHARPER, "--data.sampling.power=0.0")
 VARIANTS: dict[str, tuple[str, ...]] = {
     "minilm.yaml": (),
@@ -32,6 +33,8 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "no heads": ("--calibration.alphas=[0.0]",),
     "heads alone": HEADS_ALONE,
     "half of each batch label-free": (*KEEP_ALL, "--data.sampling.label_free_share=0.5"),
+    "… hidden layer of 384, 500 steps": (*KEEP_ALL, *HALF_FREE),
+    "… … heads alone": (*HEADS_ALONE, *HALF_FREE),
     "no base-cosine mask": (*KEEP_ALL, "--model.loss.mask_margin=null"),
     "both directions": (*KEEP_ALL, "--model.loss.both_directions=true"),
     "sampling by n": (*KEEP_ALL, "--data.sampling.power=1.0"),
