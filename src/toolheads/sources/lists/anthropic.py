@@ -53,7 +53,7 @@ def to_anthropic(tools: Sequence[Tool]) -> list[dict[str, Any]]:
         if tool.description:
             entry["description"] = tool.description
         entry["input_schema"] = object_schema(tool)
-        listed.append(entry | kept_fields(tool, "anthropic"))
+        listed.append(kept_fields(tool, "anthropic", entry))
     return listed
 
 

@@ -62,7 +62,7 @@ def to_mcp(tools: Sequence[Tool]) -> dict[str, Any]:
             entry["description"] = tool.description
         entry["inputSchema"] = object_schema(tool)
         there = {wire: tool.extra[field] for wire, field in _NAMED.items() if field in tool.extra}
-        listed.append(entry | as_json(there, tool) | kept_fields(tool, "mcp"))
+        listed.append(kept_fields(tool, "mcp", entry | as_json(there, tool)))
     return {"tools": listed}
 
 

@@ -66,7 +66,12 @@ def as_json(value: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
         raise DataError(msg) from e
 
 
-def kept_fields(tool: Tool, origin: str) -> dict[str, Any]:
-    """Fields of a list that came with the tool and go out again with the same kind of list."""
+def kept_fields(tool: Tool, origin: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with the fields that came with the tool in the same kind of list.
+
+    Raises:
+        DataError: If they are no JSON.
+    """
     fields = tool.extra.get(origin)
-    return as_json(fields, tool) if isinstance(fields, Mapping) else {}
+    kept = as_json(fields, tool) if isinstance(fields, Mapping) else {}
+    return entry | {name: value for name, value in kept.items() if name not in entry}

@@ -61,7 +61,7 @@ def to_openai(tools: Sequence[Tool], *, form: Form = "chat") -> list[dict[str, A
         if tool.description:
             function["description"] = tool.description
         function["parameters"] = object_schema(tool)
-        function |= kept_fields(tool, "openai")
+        function = kept_fields(tool, "openai", function)
         flat = {"type": "function", **function}
         listed.append(flat if form == "responses" else {"type": "function", "function": function})
     return listed

@@ -7,6 +7,8 @@ definition, so recursion and fan-out cost nothing.
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -42,6 +44,8 @@ class _Definition:
     schema: Any
     needs: tuple[str, ...]
     """References in it, in order."""
+    size: int
+    """Characters as JSON."""
 
 
 class Definitions:
@@ -59,24 +63,39 @@ class Definitions:
         """
         return self._converted(schema, needs, frozenset())
 
-    def closure(self, needs: Iterable[str]) -> dict[str, Any]:
+    def closure(
+        self, needs: Iterable[str], *, most_characters: float = math.inf
+    ) -> tuple[dict[str, Any], bool]:
         """Name → schema of all definitions that references lead to, nearest first.
+
+        Args:
+            needs: References.
+            most_characters: Beyond these, definitions take anything and lead nowhere.
+
+        Returns:
+            The definitions, and whether some take anything for that reason.
 
         Raises:
             OperationError: If one of them leads out of the document, nowhere, or to no schema.
         """
         found: dict[str, Any] = {}
+        size, is_cut = 0, False
         level = list(needs)
         while level:
             next_level: list[str] = []
             for reference in level:
                 name = definition_name(reference)
-                if name not in found:
-                    definition = self._definition(reference)
+                if name in found:
+                    continue
+                definition = self._definition(reference)
+                size += definition.size
+                if size > most_characters:
+                    found[name], is_cut = {}, True
+                else:
                     found[name] = definition.schema
                     next_level += definition.needs
             level = next_level
-        return found
+        return found, is_cut
 
     def target(self, schema: Any) -> Any:
         """A schema, references followed.
@@ -90,6 +109,12 @@ class Definitions:
             schema = self._document.at(schema["$ref"])
         raise OperationError("a schema must be at the end of its references, got a circle")
 
+    def is_plain_reference(self, schema: Any) -> bool:
+        """Whether nothing counts that stands beside a schema's `$ref`, if it has one."""
+        if not isinstance(schema, Mapping) or "$ref" not in schema or self._document.is_3_0:
+            return True
+        return schema.keys() <= {"$ref", "title", "description"}
+
     def _definition(self, reference: str) -> _Definition:
         made = self._made.get(reference)
         if made is None:
@@ -97,7 +122,8 @@ class Definitions:
             try:
                 schema = self._document.at(reference)
                 self.target(schema)
-                made = _Definition(self._converted(schema, needs, frozenset()), tuple(needs))
+                converted = self._converted(schema, needs, frozenset())
+                made = _Definition(converted, tuple(needs), len(json.dumps(converted)))
             except OperationError as e:
                 made = OperationError(f"{reference}: {e}")
             self._made[reference] = made
@@ -111,7 +137,7 @@ class Definitions:
         if not isinstance(schema, Mapping):
             msg = f"a schema must be an object, got {shown(schema)}"
             raise OperationError(msg)
-        hidden |= self._read_only(schema, 0)
+        hidden |= self._read_only(schema, set())
         copy: dict[str, Any] = {}
         reference = schema.get("$ref")
         if "$dynamicRef" in schema or "$recursiveRef" in schema:
@@ -160,29 +186,36 @@ class Definitions:
             if not (keyword == "properties" and name in hidden)
         }
 
-    def _read_only(self, schema: Mapping[str, Any], hops: int) -> frozenset[str]:
-        """Names of the properties that only answers have, those of `allOf` included."""
+    def _read_only(self, schema: Mapping[str, Any], seen: set[int]) -> frozenset[str]:
+        """Names of the properties that only answers have, those of `allOf` included.
+
+        Each schema is looked at once, however often `allOf` leads to it.
+        """
         names: frozenset[str] = frozenset()
+        if id(schema) in seen:
+            return names
+        seen.add(id(schema))
         properties = schema.get("properties")
         if isinstance(properties, Mapping):
-            names |= {n for n, inner in properties.items() if self._is_read_only(inner, 0)}
+            names |= {n for n, inner in properties.items() if self._is_read_only(inner, set())}
         members = schema.get("allOf")
-        if isinstance(members, list) and hops < _MOST_HOPS:
+        if isinstance(members, list):
             for member in members:
                 target = self.target(member)
                 if isinstance(target, Mapping):
-                    names |= self._read_only(target, hops + 1)
+                    names |= self._read_only(target, seen)
         return names
 
-    def _is_read_only(self, schema: Any, hops: int) -> bool:
-        if not isinstance(schema, Mapping) or hops > _MOST_HOPS:
+    def _is_read_only(self, schema: Any, seen: set[int]) -> bool:
+        if not isinstance(schema, Mapping) or id(schema) in seen:
             return False
+        seen.add(id(schema))
         if schema.get("readOnly") is True:
             return True
         if "$ref" in schema:
-            return self._is_read_only(self._document.at(schema["$ref"]), hops + 1)
+            return self._is_read_only(self._document.at(schema["$ref"]), seen)
         members = schema.get("allOf")
-        return isinstance(members, list) and any(self._is_read_only(m, hops + 1) for m in members)
+        return isinstance(members, list) and any(self._is_read_only(m, seen) for m in members)
 
 
 def definition_name(reference: str) -> str:

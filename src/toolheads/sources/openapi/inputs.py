@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -56,6 +57,8 @@ class Inputs:
     schema: dict[str, Any]
     parameters: tuple[Parameter, ...]
     body: Body | None
+    is_cut: bool = False
+    """Whether definitions that lie deepest take anything, since there are too many."""
 
 
 @dataclass
@@ -85,6 +88,7 @@ def operation_inputs(
     *,
     path: str,
     configured_headers: Collection[str] = (),
+    most_characters: float = math.inf,
 ) -> Inputs:
     """Read parameters and body.
 
@@ -96,6 +100,7 @@ def operation_inputs(
         path: Template of the path.
         configured_headers: Names of headers that the source sends, whatever the arguments; they
             are no arguments.
+        most_characters: Most of all definitions together.
 
     Raises:
         OperationError: If a parameter or the body is damaged, or must be sent and cannot be.
@@ -128,9 +133,10 @@ def operation_inputs(
     if draft.required:
         schema["required"] = draft.required
     schema["additionalProperties"] = False
-    if found := definitions.closure(draft.needs):
+    found, is_cut = definitions.closure(draft.needs, most_characters=most_characters)
+    if found:
         schema["$defs"] = found
-    return Inputs(schema, tuple(bound), body)
+    return Inputs(schema, tuple(bound), body, is_cut)
 
 
 def check_path(path: str) -> set[str]:
@@ -314,6 +320,8 @@ def _flat(
     They can if the body is a plain object: with nothing said about it as a whole, names that
     providers take, none of them a parameter's, and no way to tell an empty body from none.
     """
+    if not definitions.is_plain_reference(schema):
+        return None
     converted = definitions.converted(definitions.target(schema), needs)
     if (
         not isinstance(converted, dict)

@@ -19,6 +19,10 @@ from toolheads.sources.openapi.names import operation_name
 from toolheads.sources.openapi.operation import METHODS, READING, Operation
 from toolheads.sources.openapi.servers import server_address
 
+_SHARE = 8
+"""How many times a tool's size its definitions may have before they are trimmed to it. A
+description whose schemas all lead to each other would otherwise be copied for each operation."""
+
 _OTHER_METHODS = ("trace", "query", "additionalOperations")
 
 
@@ -137,6 +141,7 @@ class _Maker:
             one.path_item,
             path=one.path,
             configured_headers=self.settings.configured_headers,
+            most_characters=_SHARE * self.settings.most_tool_bytes,
         )
         address, is_own = self._address(one)
         call = Operation(
@@ -149,8 +154,9 @@ class _Maker:
             extra["tags"] = tags
         if one.operation.get("deprecated") is True:
             extra["deprecated"] = True
-        if fit.trimmed:
-            extra["trimmed"] = list(fit.trimmed)
+        trimmed = (*fit.trimmed, *(["definitions"] if inputs.is_cut else []))
+        if trimmed:
+            extra["trimmed"] = list(dict.fromkeys(trimmed))
         return Tool(
             tool_id(self.source, name), name, self.source, fit.description, fit.schema, extra
         )

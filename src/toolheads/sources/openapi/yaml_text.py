@@ -17,6 +17,10 @@ from toolheads.errors import import_extra
 _MOST_NODES = 2_000_000
 """Values once every alias is written out, and events of the text itself."""
 
+_ALWAYS_NODES = 100_000
+_MOST_GROWTH = 10
+"""Aliases may make ten times of what is written, and always this many values."""
+
 _RULES = {
     "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -48,7 +52,7 @@ def parse_yaml(text: str, *, most_levels: int) -> Any:
     yaml = import_extra("yaml", user="sources.openapi", extra="openapi")
     loader = _loader()
     try:
-        _check_events(yaml.parse(text, Loader=loader), yaml, most_levels)
+        n_events = _count_events(yaml.parse(text, Loader=loader), yaml, most_levels)
         value = yaml.load(text, Loader=loader)  # a safe loader
     except yaml.YAMLError as e:
         mark = getattr(e, "problem_mark", None)
@@ -61,13 +65,14 @@ def parse_yaml(text: str, *, most_levels: int) -> Any:
             raise
         msg = f"the text must be JSON or YAML, got: {e}"
         raise YamlError(msg) from e
-    return _Plain(most_levels).copy(value, 0)
+    most_nodes = min(_MOST_NODES, max(_ALWAYS_NODES, _MOST_GROWTH * n_events))
+    return _Plain(most_levels, most_nodes).copy(value, 0)
 
 
-def _check_events(events: Any, yaml: Any, most_levels: int) -> None:
-    """Refuse what would overrun the stack of the reader, before it reads."""
-    depth = 0
-    for count, event in enumerate(events):
+def _count_events(events: Any, yaml: Any, most_levels: int) -> int:
+    """How much is written. Refuses what would overrun the stack of the reader, before it reads."""
+    depth = count = 0
+    for count, event in enumerate(events, 1):
         if isinstance(event, yaml.events.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.events.CollectionEndEvent):
@@ -75,20 +80,21 @@ def _check_events(events: Any, yaml: Any, most_levels: int) -> None:
         if depth > most_levels:
             raise YamlError(_too_deep(most_levels))
         if count > _MOST_NODES:
-            raise YamlError(_too_large())
+            raise YamlError(_too_large(_MOST_NODES))
+    return count
 
 
 class _Plain:
     """Copies what the loader made into JSON values, and counts: an alias is a copy."""
 
-    def __init__(self, most_levels: int) -> None:
-        self.most_levels = most_levels
+    def __init__(self, most_levels: int, most_nodes: int) -> None:
+        self.most_levels, self.most_nodes = most_levels, most_nodes
         self.nodes = 0
 
     def copy(self, value: Any, depth: int) -> Any:
         self.nodes += 1
-        if self.nodes > _MOST_NODES:
-            raise YamlError(_too_large())
+        if self.nodes > self.most_nodes:
+            raise YamlError(_too_large(self.most_nodes))
         if depth > self.most_levels:  # an alias inside what it names ends here
             raise YamlError(_too_deep(self.most_levels))
         if isinstance(value, Mapping):
@@ -164,5 +170,5 @@ def _too_deep(most_levels: int) -> str:
     return f"the text must nest at most {most_levels} levels deep, got more"
 
 
-def _too_large() -> str:
-    return f"the text must have at most {_MOST_NODES:,} values with its aliases, got more"
+def _too_large(most_nodes: int) -> str:
+    return f"the text must have at most {most_nodes:,} values with its aliases, got more"
