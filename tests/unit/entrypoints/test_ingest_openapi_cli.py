@@ -1,6 +1,7 @@
 """`toolheads ingest openapi`, with files and with a description behind an address."""
 
 import json
+from typing import Any
 
 import pytest
 from tests.unit.calls.api_server import ApiServer
@@ -130,7 +131,7 @@ class SpecServer(ApiServer):
     def __init__(self, spec):
         super().__init__()
         body = json.dumps(spec).encode()
-        handler = self._server.RequestHandlerClass
+        handler: Any = self._server.RequestHandlerClass
         answer = handler.answer
 
         def answer_spec(self):

@@ -1,6 +1,7 @@
 """Operations as tools."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,11 @@ from toolheads.sources.openapi.operation import Operation
 
 FORM = "application/x-www-form-urlencoded"
 JSON = {"application/json": {"schema": {"type": "object"}}}
+
+
+def only_tool(paths) -> Any:
+    (one,) = listing(paths).tools
+    return one
 
 
 def skipped(operation, *, path="/items", method="post", **more):
@@ -117,13 +123,13 @@ def test_parameters_of_the_operation_replace_those_of_its_path():
             "get": {"parameters": [{"name": "n", "in": "query", "schema": {"type": "integer"}}]},
         }
     }
-    (one,) = listing(paths).tools
+    one = only_tool(paths)
     assert one.input_schema["properties"] == {"id": TEXT, "n": {"type": "integer"}}
 
 
 def test_parameters_of_one_name_become_arguments_of_two():
     path = {"parameters": [ID, {"name": "id", "in": "query"}, {"name": "a[b]", "in": "query"}]}
-    (one,) = listing({"/a/{id}": {"get": path}}).tools
+    one = only_tool({"/a/{id}": {"get": path}})
     assert list(one.input_schema["properties"]) == ["id", "id_query", "a_b"]
     bound = Operation.from_extra(one.extra["http"]).parameters
     assert [(p.name, p.location, p.argument) for p in bound] == [
@@ -252,7 +258,7 @@ def test_a_body_whose_property_is_named_like_a_parameter_is_one_argument():
         "parameters": [ID],
         "requestBody": {"content": {"application/json": {"schema": {"properties": {"id": {}}}}}},
     }
-    (one,) = listing({"/a/{id}": {"put": operation}}).tools
+    one = only_tool({"/a/{id}": {"put": operation}})
     assert list(one.input_schema["properties"]) == ["id", "body"]
 
 
@@ -272,7 +278,7 @@ def test_json_goes_before_forms_before_text(content, media_type):
 
 
 def test_a_body_that_cannot_be_sent_costs_the_operation_only_if_it_must_be():
-    content = {"multipart/form-data": {"schema": {}}}
+    content: dict = {"multipart/form-data": {"schema": {}}}
     reason = skipped({"requestBody": {"content": content, "required": True}})
     assert reason.endswith(
         "must be JSON, a URL-encoded form or plain text, got multipart/form-data"
