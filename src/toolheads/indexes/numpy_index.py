@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from toolheads.arrays import Floats
-from toolheads.indexes.blas import blas_threads
-from toolheads.indexes.checks import check_at_least, checked_keys, checked_queries
+from toolheads.indexes.checks import checked_keys, checked_queries
 from toolheads.indexes.store import RowStore
 
 
@@ -17,15 +16,14 @@ class NumpyIndex:
     Opening a folder maps its rows and reads only their keys; the first search reads the rows and
     compares them with the digests that they were written with. Rows in float16 and int8 are
     converted block by block. Several processes may share a folder: one writes at a time, the
-    others see its rows after `refresh`.
+    others see its rows after `refresh`. Products are numpy's, in as many threads as its BLAS likes:
+    see `toolheads.indexes.limit_blas_threads`.
 
     Args:
         space: See `toolheads.indexes.keys.space_of`.
         width: d.
         folder: Where rows are kept; None keeps them in memory.
         dtype: What rows are stored in: `float32`, `float16`, or `int8` with a scale for each row.
-        threads: Threads of the BLAS while a search runs, with the library threadpoolctl; 0 takes
-            as many as it likes, which suits few searches of many queries.
 
     Raises:
         ConfigError: If a setting breaks its rule, or the space has rows of another width.
@@ -39,9 +37,7 @@ class NumpyIndex:
         width: int,
         folder: str | Path | None = None,
         dtype: str = "float32",
-        threads: int = 1,
     ) -> None:
-        self._threads = check_at_least(0, threads, "threads")
         place = Path(folder) if folder is not None else None
         self._store = RowStore(place, space=space, width=width, dtype=dtype)
 
@@ -74,9 +70,7 @@ class NumpyIndex:
     def search(self, queries: Floats, k: int) -> list[tuple[list[str], Floats]]:
         """See `toolheads.ports.VectorIndex`."""
         floats, count = checked_queries(queries, k, width=self.width)
-        snapshot = self._store.checked()
-        with blas_threads(self._threads):
-            return snapshot.search(floats, count)
+        return self._store.checked().search(floats, count)
 
     def gather(self, keys: Sequence[str]) -> Floats:
         """See `toolheads.ports.VectorIndex`."""

@@ -61,7 +61,7 @@ def open_index(
         msg = "dsn must be given for index pgvector, got nothing; such as postgresql://host/name"
         raise ConfigError(msg)
     factory = getattr(import_module(module), name)
-    known = [n for n in inspect.signature(factory).parameters if n not in {*fixed, *place}]
+    known = [n for n in inspect.signature(factory).parameters if n not in fixed]
     for setting in settings:
         check_choice(setting, known, f"a setting of index {kind}")
     index: VectorIndex = factory(

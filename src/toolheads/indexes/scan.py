@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolheads.arrays import Bools, Floats, Ids
-from toolheads.indexes.precision import StoredRows
+from toolheads.indexes.precision import StoredRows, widened
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries of the rows that are held in float32 at once, and of one product; 4 MB."""
@@ -89,7 +89,7 @@ def approximate(queries: Floats, parts: Sequence[StoredRows]) -> Floats:
         # Rows that are float32 already are multiplied where they lie.
         step = len(part) if values.dtype == np.float32 else rows_of_a_block(width)
         for first in range(0, len(part), step):
-            block = values[first : first + step].astype(np.float32, copy=False)
+            block = widened(values[first : first + step])
             place = slice(start + first, start + first + len(block))
             with np.errstate(all="ignore"):  # what overflows is scored again, see `slack_of`
                 np.matmul(queries, block.T, out=products[:, place])

@@ -1,6 +1,7 @@
 """Exact to the last bit, in every precision, and like a dict of rows."""
 
-import threading
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,9 +11,8 @@ from hypothesis.extra import numpy as arrays
 from tests.unit.indexes.samples import FIRST, SPACE, WIDTH, found, open_folder, rows
 
 from toolheads.errors import ConfigError, ShapeError
-from toolheads.indexes import DTYPES, open_index, scan
-from toolheads.indexes.blas import blas_threads
-from toolheads.indexes.precision import to_stored
+from toolheads.indexes import DTYPES, limit_blas_threads, open_index, scan
+from toolheads.indexes.precision import to_stored, widened
 
 KEYS = [f"k{i}" for i in range(12)]
 ROWS = np.random.default_rng(0).normal(size=(12, WIDTH)).astype(np.float32)
@@ -72,6 +72,14 @@ def test_any_row_is_stored_finite_and_within_its_largest_entry(dtype, sample):
     assert np.isfinite(stored).all()
     peak = np.abs(sample).max(axis=1, keepdims=True)
     assert (np.abs(stored) <= peak * np.float32(1.001) + np.float32(1e-7)).all()
+
+
+def test_every_number_of_float16_is_widened_to_itself():
+    every = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    numbers = every[np.isfinite(every)].reshape(-1, 8)
+    wide = widened(numbers)
+    np.testing.assert_array_equal(wide, numbers.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(wide), np.signbit(numbers))
 
 
 def test_a_row_beyond_float16_is_refused_and_nothing_is_written(tmp_path):
@@ -170,46 +178,35 @@ def test_a_key_that_is_added_and_removed_at_once_is_kept():
     assert index.keys() == {"a", "b"}
 
 
-def threads_now():
-    """Of numpy's BLAS: others may be loaded later, or count threads for each thread."""
-    pools = pytest.importorskip("threadpoolctl").threadpool_info()
-    of_numpy = {pool["num_threads"] for pool in pools if "numpy" in pool["filepath"]}
-    return of_numpy or pytest.skip("needs a numpy with a BLAS of its own")
+LIMIT = """
+import threading
+import numpy, threadpoolctl
+from toolheads.indexes import limit_blas_threads
+
+def show():
+    pools = threadpoolctl.threadpool_info()
+    print({pool["num_threads"] for pool in pools if pool["user_api"] == "blas"})
+
+threadpoolctl.threadpool_limits(2, user_api="blas")
+show()
+print(limit_blas_threads(1))
+other = threading.Thread(target=show)
+other.start()
+other.join()
+"""
 
 
-def test_a_search_uses_one_thread_and_gives_the_others_back():
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        with blas_threads(1):
-            assert threads_now() == {1}
-        assert threads_now() == {2}
-        with blas_threads(0):
-            assert threads_now() == {2}
+def test_blas_threads_are_limited_in_every_thread():
+    pytest.importorskip("threadpoolctl", reason="needs threadpoolctl")
+    done = subprocess.run([sys.executable, "-c", LIMIT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["{2}", "True", "{1}"]
 
 
-def test_searches_that_overlap_leave_the_threads_as_they_were():
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
-    seen = []
+def test_without_threadpoolctl_the_caller_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    assert limit_blas_threads(1) is False
 
-    def first():
-        with blas_threads(1):
-            first_is_in.set()
-            second_is_in.wait(10)
-        first_is_out.set()
 
-    def second():
-        first_is_in.wait(10)
-        with blas_threads(1):
-            second_is_in.set()
-            first_is_out.wait(10)
-            seen.append(threads_now())
-
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        both = [threading.Thread(target=work) for work in (first, second)]
-        for one in both:
-            one.start()
-        for one in both:
-            one.join()
-        assert seen == [{1}]  # the first to leave lifts nothing
-        assert threads_now() == {2}
+def test_no_threads_at_all_is_no_limit():
+    with pytest.raises(ConfigError, match="threads must be a whole number >= 1, got 0"):
+        limit_blas_threads(0)

@@ -16,8 +16,10 @@ def test_a_kind_that_is_unknown_names_the_nearest():
 
 
 def test_a_setting_that_is_unknown_names_the_nearest():
-    with pytest.raises(ConfigError, match=r"a setting of index numpy must be .* mean threads"):
-        open_index("numpy", space="s", width=4, thread=1)
+    with pytest.raises(
+        ConfigError, match=r"a setting of index numpy must be .*, got 'folders'; did you mean"
+    ):
+        open_index("numpy", space="s", width=4, folders="here")
 
 
 def test_the_kind_decides_the_structure():

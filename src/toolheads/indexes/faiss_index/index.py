@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolheads.arrays import Floats
-from toolheads.indexes.blas import blas_threads
 from toolheads.indexes.checks import check_at_least, check_choice, checked_keys, checked_queries
 from toolheads.indexes.faiss_index.file import StructureFileError, read_structure, write_structure
 from toolheads.indexes.faiss_index.search import search
@@ -82,7 +81,7 @@ class FaissIndex:
         lists: IVF: lists that rows are sorted into; 0 fits the size.
         probes: IVF: lists looked at for a query; 0 fits the size.
         build_from: Fewer rows than this are scanned, which is as fast and exact.
-        threads: Threads of one search.
+        threads: Threads of one search; 0 takes all cores.
         build_threads: Threads that build a structure; 0 takes half of the cores.
 
     Raises:
@@ -169,11 +168,10 @@ class FaissIndex:
         floats, count = checked_queries(queries, k, width=self.width)
         rows = self._store.checked()
         state = self._state
-        with blas_threads(self._threads):
-            # Between a change of the rows and that of the state, a scan answers as well.
-            if state.structure is None or state.beside is None or state.rows is not rows:
-                return rows.search(floats, count)
-            return search(rows, state.structure, state.beside, floats, count, threads=self._threads)
+        # Between a change of the rows and that of the state, a scan answers as well.
+        if state.structure is None or state.beside is None or state.rows is not rows:
+            return rows.search(floats, count)
+        return search(rows, state.structure, state.beside, floats, count, threads=self._threads)
 
     def gather(self, keys: Sequence[str]) -> Floats:
         """See `toolheads.ports.VectorIndex`."""

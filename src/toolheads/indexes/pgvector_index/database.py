@@ -64,7 +64,7 @@ class Database:
         self._is_open = True
 
     def run(self, work: Callable[[Any], _Answer]) -> _Answer:
-        """Do something with a connection in one transaction.
+        """Do something with a connection; each statement is a transaction unless it begins one.
 
         When the server went away meanwhile, it is done once more on a new connection; so it must
         be something that can be done twice.
@@ -103,7 +103,7 @@ class Database:
     def _once(self, work: Callable[[Any], _Answer]) -> _Answer:
         if not self._is_open:
             raise closed_error("index")
-        with self._pool.connection() as connection, connection.transaction():
+        with self._pool.connection() as connection:
             return work(connection)
 
     def _configure(self, connection: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,7 +173,7 @@ class PgvectorIndex:
                     values,
                 )
 
-        self._database.run(write)
+        self._database.run(_at_once(write))
         if values:
             self._make_index()
 
@@ -219,10 +219,21 @@ class PgvectorIndex:
         try:
             if self._database.run(self._table.has_index) or len(self) < self._index_from:
                 return
-            self._database.run(
-                lambda connection: self._table.make_index(
-                    connection, memory_mb=self._memory_mb, timeout_s=self._write_timeout_s
-                )
-            )
+            self._database.run(_at_once(self._build))
         except IndexStoreError as e:
             _logger.warning("the HNSW index was not built: %s; rows are scanned", e)
+
+    def _build(self, connection: Any) -> None:
+        self._table.make_index(
+            connection, memory_mb=self._memory_mb, timeout_s=self._write_timeout_s
+        )
+
+
+def _at_once(work: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The same in one transaction."""
+
+    def in_transaction(connection: Any) -> None:
+        with connection.transaction():
+            work(connection)
+
+    return in_transaction

@@ -24,9 +24,9 @@ def best_rows(connection: Any, table: Table, query: Floats, k: int) -> tuple[lis
     hits = k + _MARGIN
     found = _fetch(connection, table, query, hits)
     if table.has_hnsw and len(found) < k:  # of fewer rows than k, or the graph did not reach more
-        set_local(connection, "enable_indexscan", "off")
-        found = _fetch(connection, table, query, hits)
-        set_local(connection, "enable_indexscan", "on")
+        with connection.transaction():
+            set_local(connection, "enable_indexscan", "off")
+            found = _fetch(connection, table, query, hits)
     while not table.has_hnsw and _may_lack_some(found, query, k, hits):
         hits *= 4
         found = _fetch(connection, table, query, hits)
