@@ -174,6 +174,25 @@ def test_a_reader_goes_on_with_files_that_were_merged_away(tmp_path):
     assert len(reader) == 41
 
 
+def test_a_reader_that_meets_a_merge_reads_again(tmp_path, monkeypatch):
+    writer = open_folder(tmp_path)
+    for i in range(32):
+        writer.apply([f"k{i}"], rows(i))
+    real, met = segment_file.read_segment, []
+
+    def read_once_merged(folder, entry, **settings):
+        if not met:
+            met.append(entry.file)
+            writer.apply(["more"], rows(99))  # the file that is about to be read is gone
+        return real(folder, entry, **settings)
+
+    monkeypatch.setattr(folder_module, "read_segment", read_once_merged)
+    reader = open_folder(tmp_path)
+    assert reader.keys() == writer.keys()
+    assert len(reader) == 33
+    assert reader.faults == ()
+
+
 def test_two_writers_lose_nothing(tmp_path):
     one, two = open_folder(tmp_path), open_folder(tmp_path)
     one.apply(["a"], rows(1))
