@@ -74,15 +74,19 @@ class Serving:
             self.stderr.append(line)
 
 
+def over_stdio(folder):
+    """A server that speaks over its own standard input and output."""
+    return subprocess.Popen(
+        [*COMMAND, str(folder), *WORDS, "--stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
 @contextmanager
 def serving(*arguments, **environ):
-    process = subprocess.Popen(
-        [*COMMAND, "--port", "0", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
-    )
+    process = _started(arguments, environ)
     server = Serving(process)
     try:
         if server.url is None:
@@ -94,5 +98,15 @@ def serving(*arguments, **environ):
             process.kill()
         process.wait(PATIENCE_S)
         server._reader.join(PATIENCE_S)
-        process.stdout.close()
-        process.stderr.close()
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+
+
+def _started(arguments, environ):
+    return subprocess.Popen(
+        [*COMMAND, "--port", "0", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
+    )

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import threading
 
 import httpx
@@ -15,9 +14,9 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from tests import mcp_peer
-from tests.e2e.serving import COMMAND, PATIENCE_S, WORDS, peer_catalogue, serving
+from tests.e2e.serving import COMMAND, PATIENCE_S, WORDS, over_stdio, peer_catalogue, serving
 from tests.in_thread import served
-from tests.unit.serving.fakes import FakeCaller, FakeRetriever, fake_calls
+from tests.unit.serving.fakes import FakeCaller, a_retriever, fake_calls
 
 import toolheads
 from toolheads.serving import create_app, load_keys
@@ -100,7 +99,7 @@ def test_replicas_answer_alike_and_take_each_others_sessions():
         "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"},
     }
-    apps = [create_app(FakeRetriever(), fake_calls(FakeCaller())) for _ in range(2)]
+    apps = [create_app(a_retriever(), fake_calls(FakeCaller())) for _ in range(2)]
     with served(apps[0]) as one, served(apps[1]) as other:
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
         hello = httpx.post(f"{one}/mcp", json=message, headers=headers)
@@ -115,13 +114,7 @@ def test_replicas_answer_alike_and_take_each_others_sessions():
 
 def test_stdio_carries_nothing_but_the_protocol_and_ends_with_its_input(folder):
     messages = [*HANDSHAKE, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
-    process = subprocess.Popen(
-        [*COMMAND, str(folder), *WORDS, "--stdio"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    with over_stdio(folder) as process:
         process.stdin.write("".join(json.dumps(message) + "\n" for message in messages))
         process.stdin.write("this is no message\n")
         process.stdin.flush()
@@ -136,13 +129,7 @@ def test_stdio_carries_nothing_but_the_protocol_and_ends_with_its_input(folder):
 @pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 def test_stdio_ends_at_once_when_it_is_told_to_with_its_events_written(tmp_path):
     peer_catalogue(tmp_path)
-    process = subprocess.Popen(
-        [*COMMAND, str(tmp_path), *WORDS, "--stdio"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
+    with over_stdio(tmp_path) as process:
         for message in HANDSHAKE:
             process.stdin.write(json.dumps(message) + "\n")
         call = {"name": "search_tools", "arguments": {"query": "echo"}}
@@ -187,7 +174,7 @@ def test_a_client_with_a_key_is_let_in_and_one_without_is_told_why():
 
     key = "a-key-of-the-tests-0123"
     keys = load_keys(environ={"TOOLHEADS_API_KEY": key})
-    with served(create_app(FakeRetriever(), fake_calls(FakeCaller()), keys=keys)) as server:
+    with served(create_app(a_retriever(), fake_calls(FakeCaller()), keys=keys)) as server:
         url = f"{server}/mcp"
         names = run(listed(url, {"Authorization": f"bearer {key}"}))
         assert names == ["search_tools", "call_tool"]

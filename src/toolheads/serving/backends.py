@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolheads.calls import Calls, CallSettings
+from toolheads.calls import Caller, Calls, CallSettings
 from toolheads.calls.mcp import McpCaller
 from toolheads.calls.openapi import HttpSettings, OpenApiCaller
 from toolheads.catalogue import SOURCES_FILE, Source, change, read_sources
@@ -41,7 +41,7 @@ def calls_of(
     """
     sources = read_sources(folder) if folder.is_dir() else {}
     sessions = McpSessions(sources)
-    callers = {
+    callers: dict[str, Caller] = {
         "mcp": McpCaller(sessions),
         "openapi": OpenApiCaller(sources, settings=HttpSettings(allow_write=allow_write)),
     }

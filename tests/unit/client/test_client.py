@@ -10,7 +10,7 @@ import sys
 import httpx
 import pytest
 from tests.in_thread import served
-from tests.unit.serving.fakes import TOOLS, FakeCaller, FakeRetriever, fake_calls, tool_error
+from tests.unit.serving.fakes import TOOLS, FakeCaller, a_retriever, fake_calls, tool_error
 
 import toolheads
 from toolheads.client import AsyncClient, Client
@@ -27,7 +27,7 @@ def backend():
 
 @pytest.fixture(scope="module")
 def url(backend):
-    with served(create_app(FakeRetriever(), fake_calls(backend))) as url:
+    with served(create_app(a_retriever(), fake_calls(backend))) as url:
         yield url
 
 
@@ -136,7 +136,7 @@ def test_a_server_that_is_not_there_is_an_error_without_a_status(kind):
 
 def test_the_key_and_the_address_may_come_from_the_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("TOOLHEADS_API_KEY", KEY)
-    app = create_app(FakeRetriever(), fake_calls(FakeCaller()), keys=load_keys())
+    app = create_app(a_retriever(), fake_calls(FakeCaller()), keys=load_keys())
     with served(app) as url:
         monkeypatch.setenv("TOOLHEADS_URL", url + "/")
         with Client() as client:
@@ -152,7 +152,7 @@ def test_an_address_that_is_none_is_refused():
         Client("localhost:8765")
 
 
-GOOD = {
+GOOD: dict[str, object] = {
     "search_id": "s",
     "tools": [],
     "mode": "dense",

@@ -12,7 +12,7 @@ from toolheads.calls import CallResult, Calls, CallSettings, failure, text_block
 from toolheads.catalogue import api_name, tool_id
 from toolheads.domain import Hit, Tool
 from toolheads.errors import ConfigError
-from toolheads.retrieval import Answer, Status
+from toolheads.retrieval import Answer, Mode, Status
 
 PATIENCE_S = 10.0
 
@@ -69,7 +69,8 @@ class FakeRetriever:
             raise ConfigError("text must not be blank, got ''")
         if self.error is not None:
             raise self.error
-        mode, reason = "dense", None
+        mode: Mode = "dense"
+        reason = None
         if text not in self.cached:
             if deadline_s == 0:
                 mode, reason = "lexical", "the encoder is busy"
@@ -117,6 +118,11 @@ class FakeRetriever:
         scored = [Hit(tool, _shared(text, tool)) for tool in tools]
         found = sorted((h for h in scored if h.score > 0), key=lambda h: (-h.score, h.tool_id))
         return tuple(found[: k or 10])
+
+
+def a_retriever(tools=TOOLS):
+    """A `FakeRetriever`, for whoever takes a `Retriever`."""
+    return FakeRetriever(tools)
 
 
 class FakeCaller:

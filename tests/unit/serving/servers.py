@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 
 from starlette.testclient import TestClient
-from tests.unit.serving.fakes import FakeCaller, FakeRetriever, fake_calls
+from tests.unit.serving.fakes import FakeCaller, a_retriever, fake_calls
 
 from toolheads.serving import ServeSettings, create_app, load_keys
 
@@ -41,7 +41,7 @@ class Served:
 
 @contextmanager
 def served(*, keys=None, usage=None, tmp_path=None, retriever=None, heads="", **settings):
-    retriever, caller = retriever or FakeRetriever(), FakeCaller()
+    retriever, caller = retriever or a_retriever(), FakeCaller()
     found = None
     if keys is not None:
         (tmp_path / "keys.json").write_text(json.dumps(keys))

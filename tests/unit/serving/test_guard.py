@@ -19,6 +19,7 @@ from tests.unit.serving.servers import (
 )
 
 from toolheads.serving import Keys, ServeSettings
+from toolheads.serving.api_error import ApiError
 from toolheads.serving.guard import guarded
 from toolheads.serving.guard.hosts import Hosts
 from toolheads.serving.guard.rates import Rates
@@ -181,6 +182,10 @@ async def asked(app, **scope):
     return sent[0]["status"]
 
 
+async def waited(app, scope, receive, send):
+    await app({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+
+
 async def fine(scope, receive, send):
     await PlainTextResponse("fine")(scope, receive, send)
 
@@ -337,7 +342,7 @@ def test_a_body_that_does_not_come_ends_at_the_deadline():
         told.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/v1/search", "query_string": b""}
-    asyncio.run(app({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+    asyncio.run(waited(app, scope, receive, send))
     assert told[0]["status"] == 504
 
 
@@ -356,7 +361,7 @@ def test_a_client_that_hangs_up_causes_no_log(caplog):
         async def no_body():
             return {"type": "http.request", "body": b"", "more_body": False}
 
-        asyncio.run(app({**scope, "headers": [(b"host", b"localhost")]}, waiting or no_body, send))
+        asyncio.run(waited(app, scope, waiting or no_body, send))
     assert caplog.records == []
 
 
@@ -380,7 +385,7 @@ def limited():
 def status(app, **scope):
     try:
         return asyncio.run(asked(app, **scope))
-    except Exception as e:
+    except ApiError as e:
         return e.status, e.headers["Retry-After"]
 
 

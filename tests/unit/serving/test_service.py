@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from tests.unit.serving.fakes import FakeCaller, FakeRetriever, fake_calls
+from tests.unit.serving.fakes import FakeCaller, a_retriever, fake_calls
 from tests.unit.serving.servers import served
 
 from toolheads.serving import Access, ServeSettings
@@ -23,7 +23,7 @@ def run(work, **settings):
     """Run `work(service, retriever)`."""
 
     async def whole():
-        retriever = FakeRetriever()
+        retriever = a_retriever()
         service = ToolService(
             retriever, fake_calls(FakeCaller()), settings=ServeSettings(**settings)
         )
