@@ -65,7 +65,7 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name for reports: `bm25`, `dense`, `clm`."""
+        """Short name for reports: `bm25`, `dense`, `clm`, `hybrid`."""
         ...
 
     def index(self, tools: Sequence[Tool]) -> None:

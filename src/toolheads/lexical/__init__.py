@@ -2,7 +2,7 @@
 
 from toolheads.lexical.fields import STOP_WORDS, field_terms, query_terms
 from toolheads.lexical.folded import FoldedIndex
-from toolheads.lexical.index import FieldedIndex, FieldWeights, Match
+from toolheads.lexical.index import FieldedIndex, Match
 from toolheads.lexical.settings import (
     FIELD_WEIGHTS,
     FIELDS,
@@ -11,6 +11,7 @@ from toolheads.lexical.settings import (
     Normalise,
 )
 from toolheads.lexical.stemming import folded_term
+from toolheads.lexical.weights import FieldWeights
 
 __all__ = [
     "FIELDS",

@@ -26,10 +26,7 @@ from toolheads.lexical.postings import FieldNumbers, Postings, counted
 from toolheads.lexical.settings import LexicalSettings, Normalise
 from toolheads.lexical.spans import Spans
 from toolheads.lexical.vocabulary import AskedTerms, Vocabulary
-
-FieldWeights = Mapping[str, float] | npt.ArrayLike
-"""field → weight, where a field that is not named weighs nothing; or (f,) numbers in the order of
-`FieldedIndex.fields`. Finite and >= 0."""
+from toolheads.lexical.weights import FieldWeights, checked_rows, checked_weights
 
 _ALL = slice(None)
 
@@ -164,7 +161,7 @@ class FieldedIndex:
         Raises:
             ShapeError: If a row is not of the corpus.
         """
-        wanted = _checked_rows(rows, len(self))
+        wanted = checked_rows(rows, len(self))
         asked = self._vocabulary.asked(text)
         if normalise == "best":
             found = normalised(self._of_fields(asked), mass=self._masses(asked), by=normalise)
@@ -192,7 +189,7 @@ class FieldedIndex:
         Raises:
             ConfigError: If a weight is of no field, negative, or not finite.
         """
-        of_fields = self._checked_weights(weights)
+        of_fields = checked_weights(weights, self.fields)
         out = np.empty((len(texts), len(self)), np.float32)
         for row, text in enumerate(texts):
             asked = self._vocabulary.asked(text)
@@ -222,7 +219,7 @@ class FieldedIndex:
         Raises:
             ConfigError: If a weight is of no field, negative, or not finite.
         """
-        of_fields = self._checked_weights(weights)
+        of_fields = checked_weights(weights, self.fields)
         p = self._postings
         terms = np.repeat(np.arange(len(p.terms)), np.diff(p.bounds))[self._starts]  # (p,)
         impacts = self._folded_impacts(self._values, p.fields, self._starts, terms, of_fields)
@@ -251,8 +248,10 @@ class FieldedIndex:
             ConfigError: If a weight is of no field, negative, or not finite.
             ShapeError: If the row is not of the corpus.
         """
-        (row,) = _checked_rows([row], len(self)).tolist()
-        of_fields = self._checked_weights([1.0] * len(self.fields) if weights is None else weights)
+        (row,) = checked_rows([row], len(self)).tolist()
+        of_fields = checked_weights(
+            [1.0] * len(self.fields) if weights is None else weights, self.fields
+        )
         asked = self._vocabulary.asked(text)
         found: list[tuple[str, str, float]] = []
         for number, repeats, spelling in zip(
@@ -339,33 +338,3 @@ class FieldedIndex:
             return idf[:, 0]
         most: Doubles = (idf * weights).sum(axis=1)
         return most
-
-    def _checked_weights(self, weights: FieldWeights) -> Doubles:
-        if isinstance(weights, Mapping):
-            unknown = [name for name in weights if name not in self.fields]
-            if unknown:
-                listed = ", ".join(self.fields)
-                msg = f"weights must be of the fields {listed}, got {unknown[0]!r:.80}"
-                raise ConfigError(msg)
-            weights = [weights.get(field, 0.0) for field in self.fields]
-        checked = np.asarray(weights, np.float64)
-        if checked.shape != (len(self.fields),):
-            msg = f"weights must have shape ({len(self.fields)},), got {checked.shape}"
-            raise ConfigError(msg)
-        if not (np.isfinite(checked) & (checked >= 0)).all():
-            msg = f"weights must be finite and >= 0, got {checked.tolist()}"
-            raise ConfigError(msg)
-        return checked
-
-
-def _checked_rows(rows: npt.ArrayLike, size: int) -> Ids:
-    checked = np.asarray(rows)
-    if checked.size == 0:
-        checked = checked.astype(np.int64)
-    if checked.ndim != 1 or checked.dtype.kind not in "iu":
-        msg = f"rows must be whole numbers of shape (r,), got {checked.dtype} {checked.shape}"
-        raise ShapeError(msg)
-    if ((checked < 0) | (checked >= size)).any():
-        msg = f"rows must be in [0, {size}), got {checked.min()} to {checked.max()}"
-        raise ShapeError(msg)
-    return checked.astype(np.int64)

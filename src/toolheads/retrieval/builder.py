@@ -103,10 +103,13 @@ class Builder:
         """Add rows to the index.
 
         Raises:
-            IndexStoreError: If that fails.
+            IndexStoreError: If that fails, or the builder is closed.
         """
         if self._scoring.index is not None:
             with self._writing:
+                if self._is_closed:
+                    msg = "the retriever must be open to write rows, got a closed one"
+                    raise IndexStoreError(msg)
                 self._scoring.index.apply(keys, rows)
 
     def close(self) -> None:
@@ -115,6 +118,8 @@ class Builder:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join(timeout=30.0)
+        with self._writing:
+            pass  # rows that are being written are whole now, and no more come
         if self._save_at is not None:
             self._save()
 

@@ -82,7 +82,7 @@ class Scoring:
 def empty_state(scoring: Scoring) -> State:
     """That of no tools."""
     words = FieldedIndex([], scoring.lexical.settings)
-    return _state((), Snapshot((), (), (), words), scoring)
+    return _state((), Snapshot((), (), (), words), scoring, Names())
 
 
 def rebuilt(old: State, wish: Wish, scoring: Scoring) -> tuple[State, Update]:
@@ -112,14 +112,14 @@ def rebuilt(old: State, wish: Wish, scoring: Scoring) -> tuple[State, Update]:
         keys[row] = key
     places = np.full(len(before.ids), -1, np.int64)
     places[kept[is_same]] = np.flatnonzero(is_same)
-    words = before.words
+    index = before.words
     if len(new_rows) or (places < 0).any():
-        words = before.words.changed(places, new_tools, new_rows)
+        index = before.words.changed(places, new_tools, new_rows)
     snapshot = Snapshot(
         tuple(tool.id for tool in tools),
         digests,
         tuple(keys),
-        words,
+        index,
         lines=dict(zip(lines, digests, strict=False)),
     )
     update = Update(
@@ -128,7 +128,10 @@ def rebuilt(old: State, wish: Wish, scoring: Scoring) -> tuple[State, Update]:
         removed=tuple(i for i in before.ids if i not in snapshot.row_of),
         catalogue=snapshot.catalogue,
     )
-    return _state(tools, snapshot, scoring, old if not update and old.tools else None), update
+    gone = [old.tools[row] for row in np.flatnonzero(places < 0)] if old.tools else []
+    names = old.names.changed(gone, new_tools) if old.tools else Names(tools)
+    words = old.words if not update and old.tools else None
+    return _state(tools, snapshot, scoring, names, words), update
 
 
 def with_rows(state: State, before: Snapshot, scoring: Scoring) -> State:
@@ -192,14 +195,17 @@ def _counted(keys: Sequence[str], embedded: frozenset[str]) -> dict[str, int]:
 
 
 def _state(
-    tools: tuple[Tool, ...], snapshot: Snapshot, scoring: Scoring, same: State | None = None
+    tools: tuple[Tool, ...],
+    snapshot: Snapshot,
+    scoring: Scoring,
+    names: Names,
+    words: Words | None = None,
 ) -> State:
-    """Without rows yet; names and words of the same tools are taken over."""
+    """Without rows yet."""
+    if words is None:
+        words = Words(snapshot.words, snapshot.words.folded(scoring.lexical.fields))
     pending = len(tools) if scoring.recipe else 0
-    if same is not None:
-        return State(tools, snapshot, same.names, same.words, None, pending)
-    words = Words(snapshot.words, snapshot.words.folded(scoring.lexical.fields))
-    return State(tools, snapshot, Names(tools), words, None, pending)
+    return State(tools, snapshot, names, words, None, pending)
 
 
 def _by_id(wish: Wish) -> tuple[tuple[Tool, ...], tuple[bytes, ...]]:

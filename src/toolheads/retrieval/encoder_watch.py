@@ -92,7 +92,7 @@ class EncoderWatch:
         self._is_closed = True
         self._wake.set()
         self._workers.close()
-        self._thread.join(timeout=5.0)
+        self._thread.join(timeout=0.2)
 
     def _run(self) -> None:
         tried_at = -float("inf")

@@ -54,7 +54,9 @@ class Encoding:
             on_other_weights=self._forget,
         )
         self.vectors = QueryVectors(recipe, self.watch, settings)
-        self.given = GivenTools(scoring, recipe, self.watch)
+        self.given = GivenTools(
+            scoring, recipe, self.watch, lambda: builder.state.snapshot.embedded
+        )
         self.filler = Filler(
             scoring,
             self.watch,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from toolheads.arrays import Floats
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder
 from toolheads.errors import (
@@ -58,7 +59,7 @@ class Filler:
         *,
         state: Callable[[], State],
         cache: Path | None,
-        write: Callable[[Sequence[str], np.ndarray], None],
+        write: Callable[[Sequence[str], Floats], None],
         on_rows: Callable[[], None],
     ) -> None:
         self._scoring, self._watch, self._settings = scoring, watch, settings
@@ -86,7 +87,7 @@ class Filler:
         """Stop; a call of the encoder that hangs is left to end with the process."""
         self._is_closed = True
         self._wake.set()
-        self._thread.join(timeout=5.0)
+        self._thread.join(timeout=0.2)
 
     def missing(self, state: State) -> dict[str, Tool]:
         """Key → a tool of that key, of tools without a row that are not refused."""
@@ -108,9 +109,13 @@ class Filler:
 
     def _filled(self) -> bool:
         """Make some rows; whether there may be more to do at once."""
-        state = self._state()
-        missing = self.missing(state)
+        index = self._scoring.index
+        there = index.keys() if index is not None else frozenset()
+        wanted = self.missing(self._state())
+        missing = {key: tool for key, tool in wanted.items() if key not in there}
         if not missing:
+            if wanted:  # they were made for an earlier state
+                self._on_rows()
             return False
         keys, rows = [], []
         began = time.monotonic()
@@ -124,14 +129,7 @@ class Filler:
                 error = e
                 break
             keys += batch
-        if keys:
-            try:
-                self._write(keys, np.concatenate(rows))
-            except IndexStoreError as e:
-                self.error = one_line(e)
-                _log.warning("rows of %d tools were not written: %s", len(keys), e)
-                self._pause(self._settings.retry_s)
-                return True
+        if keys and self._written(keys, np.concatenate(rows)):
             self.error = None
             self._on_rows()
         if error is not None:
@@ -140,7 +138,22 @@ class Filler:
         # The state has the new rows only once the builder took them over; it wakes this thread.
         return False
 
-    def _rows(self, tools: Sequence[Tool]) -> np.ndarray:
+    def _written(self, keys: Sequence[str], rows: Floats) -> bool:
+        """Write rows as soon as the index takes them; False if this was closed before."""
+        wait_s = self._settings.retry_s
+        while not self._is_closed:
+            try:
+                self._write(keys, rows)
+            except IndexStoreError as e:
+                self.error = one_line(e)
+                _log.warning("rows of %d tools are not written yet: %s", len(keys), e)
+                self._pause(wait_s)
+                wait_s = min(2 * wait_s, self._settings.most_retry_s)
+            else:
+                return True
+        return False
+
+    def _rows(self, tools: Sequence[Tool]) -> Floats:
         recipe = self._scoring.recipe
         assert recipe is not None, "words alone need no rows"
         began = time.monotonic()

@@ -91,7 +91,8 @@ def found_by_words(
 
 def named_rows(state: State, text: str, sources: Collection[str] | None) -> Ids:
     """Rows of the tools that a query names and that may be found, rising."""
-    rows = np.array(state.names.in_text(text), np.int64)
+    ids = state.names.in_text(text)
+    rows = np.array(sorted(state.snapshot.row_of[tool_id] for tool_id in ids), np.int64)
     allowed = state.allowed(sources) if len(rows) else None
     return rows if allowed is None else rows[allowed[rows]]
 

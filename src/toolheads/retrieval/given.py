@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 
 import numpy as np
 
 from toolheads.arrays import Floats, Ids
 from toolheads.domain import Tool
-from toolheads.errors import EncoderError
+from toolheads.errors import EncoderError, IndexStoreError
 from toolheads.lexical import FieldedIndex
 from toolheads.retrieval.building import Scoring
 from toolheads.retrieval.encoder_watch import EncoderWatch, one_line
@@ -33,10 +33,18 @@ class GivenTools:
         scoring: How they are scored.
         recipe: Its recipe.
         watch: Of the encoder.
+        embedded: Gives the keys whose rows the index has.
     """
 
-    def __init__(self, scoring: Scoring, recipe: Recipe, watch: EncoderWatch) -> None:
+    def __init__(
+        self,
+        scoring: Scoring,
+        recipe: Recipe,
+        watch: EncoderWatch,
+        embedded: Callable[[], frozenset[str]],
+    ) -> None:
         self._scoring, self._recipe, self._watch = scoring, recipe, watch
+        self._embedded = embedded
         self._workers: Workers[Floats] = Workers("toolheads-rank", workers=2, waiting=16)
         self._mutex = threading.Lock()
         self._rows: OrderedDict[tuple[str, str], Floats] = OrderedDict()
@@ -85,6 +93,7 @@ class GivenTools:
             found = {key: self._rows[key] for key in keys if key in self._rows}
             for key in found:
                 self._rows.move_to_end(key)
+        found |= self._stored([key for key in keys if key not in found])
         new = {key: tool for key, tool in zip(keys, tools, strict=True) if key not in found}
         if new:
             made = self._made(list(new.values()), deadline_s)
@@ -97,12 +106,23 @@ class GivenTools:
                     self._rows.popitem(last=False)
         return np.stack([found[key] for key in keys])
 
+    def _stored(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Floats]:
+        """Rows of tools that are served too."""
+        embedded, index = self._embedded(), self._scoring.index
+        there = [key for key in dict.fromkeys(keys) if key[1] in embedded]
+        if index is None or not there:
+            return {}
+        try:
+            return dict(zip(there, index.gather([key for _, key in there]), strict=True))
+        except (IndexStoreError, KeyError):  # they are embedded as others are
+            return {}
+
     def _made(self, tools: Sequence[Tool], deadline_s: float) -> Floats | str:
         if not self._watch.is_usable:
             return self._watch.breaker.reason or "the encoder failed"
         if deadline_s <= 0:
             return "the tools are not cached and may not wait for the encoder"
-        future = self._workers.submit(lambda: self._embedded(tools))
+        future = self._workers.submit(lambda: self._made_rows(tools))
         if future is None:
             return "too many lists of tools wait for the encoder"
         try:
@@ -114,7 +134,7 @@ class GivenTools:
             return "the encoder was busy with other lists of tools"
         return one_line(error) if error is not None else future.result()
 
-    def _embedded(self, tools: Sequence[Tool]) -> Floats:
+    def _made_rows(self, tools: Sequence[Tool]) -> Floats:
         embedder = self._watch.embedder
         if embedder is None:
             raise EncoderError("the encoder is being started")

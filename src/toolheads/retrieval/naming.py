@@ -14,7 +14,7 @@ as the whole query, or between backticks.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from toolheads.catalogue import api_name
 from toolheads.domain import Tool
@@ -35,38 +35,51 @@ class Names:
         tools: n tools.
     """
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._rows: dict[str, tuple[int, ...]] = {}
-        """Name → the tools that it names, rising."""
-        self._ids: dict[str, int] = {}
-        """Id or API name → its tool."""
-        plain: dict[str, list[int]] = {}
-        for row, tool in enumerate(tools):
-            plain.setdefault(tool.name, []).append(row)
-        for row, tool in enumerate(tools):
-            self._ids.setdefault(api_name(tool.id), row)
-        for row, tool in enumerate(tools):
-            self._ids[tool.id] = row  # an id is the stronger name
-        self._rows = {name: tuple(rows) for name, rows in plain.items()}
-        self._rows |= {name: (row,) for name, row in self._ids.items()}
-        self._longer: dict[str, list[tuple[str, int]]] = {}
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._api: dict[str, str] = {}
+        """Id → API name."""
+        self._ids: dict[str, str] = {}
+        """API name → id."""
+        self._plain: dict[str, tuple[str, ...]] = {}
+        """Plain name → ids, in order."""
+        self._longer: dict[str, tuple[tuple[str, int], ...]] = {}
         """First piece → names of more than this piece and where it stands in them, the longest
         first."""
-        for name in self._rows:
-            first = _PIECE.search(name)
-            if first and first.group() != name:
-                self._longer.setdefault(first.group(), []).append((name, first.start()))
-        for names in self._longer.values():
-            names.sort(key=lambda named: (-len(named[0]), named[0]))
+        self._add(tools)
 
-    def of(self, name: str) -> tuple[int, ...]:
-        """Tools with this id, API name or plain name, rising."""
-        return self._rows.get(name, ())
+    def changed(self, gone: Iterable[Tool], new: Iterable[Tool]) -> Names:
+        """The names of other tools.
 
-    def in_text(self, text: str) -> tuple[int, ...]:
-        """Tools that a text names, rising. See the module."""
-        whole = self._rows.get(text.strip().strip("`"), ())
-        found = set(whole)
+        Args:
+            gone: Some of the tools.
+            new: Tools of other ids than those that are left.
+        """
+        other = Names()
+        other._api, other._ids = self._api.copy(), self._ids.copy()
+        other._plain, other._longer = self._plain.copy(), self._longer.copy()
+        for tool in gone:
+            del other._ids[other._api.pop(tool.id)]
+            left = tuple(i for i in other._plain.pop(tool.name) if i != tool.id)
+            if left:
+                other._plain[tool.name] = left
+        for tool in gone:
+            for name in (tool.id, tool.name):
+                if not other.of(name):
+                    other._drop(name)
+        other._add(new)
+        return other
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Ids of the tools with this id, API name or plain name, in order."""
+        if name in self._api:
+            return (name,)
+        if name in self._ids:
+            return (self._ids[name],)
+        return self._plain.get(name, ())
+
+    def in_text(self, text: str) -> frozenset[str]:
+        """Ids of the tools that a text names. See the module."""
+        found = set(self.of(text.strip().strip("`")))
         end = 0
         for piece in _PIECE.finditer(text):
             start = piece.start()
@@ -75,9 +88,9 @@ class Names:
             name, start = self._at(text, start, piece.group())
             stop = start + len(name)
             if name and (_IDENTIFIER.search(name) or _is_marked(text, start, stop)):
-                found.update(self._rows[name])
+                found.update(self.of(name))
                 end = stop
-        return tuple(sorted(found))
+        return frozenset(found)
 
     def _at(self, text: str, start: int, piece: str) -> tuple[str, int]:
         """The longest name that begins here, and where; empty if none does."""
@@ -86,7 +99,32 @@ class Names:
             is_there = begin >= 0 and text.startswith(name, begin)
             if is_there and not _TOUCHING.match(text, begin + len(name)):
                 return name, begin
-        return (piece if piece in self._rows else ""), start
+        return (piece if self.of(piece) else ""), start
+
+    def _add(self, tools: Iterable[Tool]) -> None:
+        plain: dict[str, list[str]] = {}
+        longer: dict[str, set[tuple[str, int]]] = {}
+        for tool in tools:
+            name = self._api[tool.id] = api_name(tool.id)  # itself of one piece
+            self._ids[name] = tool.id
+            plain.setdefault(tool.name, []).append(tool.id)
+            for named in (tool.id, tool.name):
+                first = _PIECE.search(named)
+                if first is not None and len(first.group()) < len(named):
+                    longer.setdefault(first.group(), set()).add((named, first.start()))
+        for name, ids in plain.items():
+            self._plain[name] = tuple(sorted({*self._plain.get(name, ()), *ids}))
+        for piece, names in longer.items():
+            every = {*self._longer.get(piece, ()), *names}
+            self._longer[piece] = tuple(sorted(every, key=lambda n: (-len(n[0]), n[0])))
+
+    def _drop(self, name: str) -> None:
+        first = _PIECE.search(name)
+        if first is not None and first.group() in self._longer:
+            names = self._longer.pop(first.group())
+            left = tuple(named for named in names if named[0] != name)
+            if left:
+                self._longer[first.group()] = left
 
 
 def _is_marked(text: str, start: int, stop: int) -> bool:

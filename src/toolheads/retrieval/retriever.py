@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 
-import numpy as np
-
 from toolheads.arrays import Floats
-from toolheads.catalogue import tools_digest
-from toolheads.cutoff import CutoffSettings
-from toolheads.data.jsonl import LineError
-from toolheads.domain import Hit, Tool
+from toolheads.domain import Tool
 from toolheads.embedder import Embedder
-from toolheads.errors import ConfigError, DataError, IndexStoreError
-from toolheads.retrieval.answer import Answer, Mode, Status, Update
+from toolheads.errors import ConfigError
+from toolheads.retrieval.answer import Answer, Status, Update
 from toolheads.retrieval.breaker import Breaker
 from toolheads.retrieval.builder import Builder
 from toolheads.retrieval.building import Scoring, Wish
-from toolheads.retrieval.conversations import Conversations
-from toolheads.retrieval.encoder_watch import one_line
 from toolheads.retrieval.encoding import Encoding
 from toolheads.retrieval.following import Follower
-from toolheads.retrieval.found import Found, found_by_vectors, found_by_words
-from toolheads.retrieval.given import ranked, scores_by_words
 from toolheads.retrieval.health import Health
+from toolheads.retrieval.searching import Searching
 from toolheads.retrieval.settings import RetrieverSettings
-from toolheads.retrieval.state import State
-from toolheads.scorers.exact import QueryProjections
-from toolheads.scorers.vectors import check_k, check_text
-
-_MOST_LOOKS = 5
-"""How often a search looks again because rows were removed under it."""
 
 
 class Retriever:
@@ -74,11 +59,7 @@ class Retriever:
         self._scoring = scoring
         self._settings = settings = settings or RetrieverSettings()
         recipe = scoring.recipe
-        self._cutoff = settings.cutoff or (recipe.cutoff if recipe else CutoffSettings())
-        self._conversations = Conversations(
-            most=settings.conversations, tools=settings.conversation_tools
-        )
-        self._index_breaker = Breaker(
+        index_breaker = Breaker(
             failures=1, retry_s=settings.retry_s, most_retry_s=settings.most_retry_s
         )
         self._changed = threading.Condition()
@@ -102,7 +83,10 @@ class Retriever:
                 builder=self._builder,
                 settings=settings,
             )
-        self._health = Health(name, self._builder, self._encoding, self._index_breaker)
+        self._health = Health(name, self._builder, self._encoding, index_breaker)
+        self._searching = Searching(
+            scoring, self._builder, self._encoding, self._health, index_breaker, settings
+        )
         self._follower: Follower | None = None
         self._is_closed = False
         self._builder.start()
@@ -133,35 +117,15 @@ class Retriever:
             sources: Servers (`Tool.server`) that may be searched; None searches all.
 
         Raises:
-            ConfigError: If the text is blank or no valid Unicode, or k < 1.
+            ConfigError: If the text is blank or no valid Unicode, k < 1, or deadline_s < 0.
         """
-        began = time.perf_counter()
-        check_text(text)
-        if k is not None:
-            check_k(k)
-        queries = self._queries(text, scope, deadline_s)
-        looks = 0
-        while True:
-            looks += 1
-            state, removals = self._builder.state, self._builder.removals
-            found, mode, reason = self._found(state, text, queries, k, sources)
-            try:
-                hits = self._hits(state, found, conversation, scope, sources)
-            except IndexStoreError as e:
-                queries = one_line(e)  # words need no index
-                continue
-            # Rows of an older state may have gone while it was searched.
-            is_whole = state is self._builder.state or removals == self._builder.removals
-            if is_whole or looks == _MOST_LOOKS:
-                break
-        return Answer(
-            hits=hits,
-            mode=mode,
-            reason=reason,
-            nothing_matches=found.nothing_matches,
-            named=tuple(state.tools[row].id for row in found.named.tolist()),
-            catalogue=state.snapshot.catalogue,
-            took_ms=1000 * (time.perf_counter() - began),
+        return self._searching.search(
+            text,
+            k,
+            scope=scope,
+            conversation=conversation,
+            deadline_s=deadline_s,
+            sources=sources,
         )
 
     def is_quick(self, text: str, *, scope: str = "") -> bool:
@@ -189,37 +153,10 @@ class Retriever:
             deadline_s: Longest wait for vectors, of the query and then of the tools.
 
         Raises:
-            ConfigError: If the text is blank or no valid Unicode, or k < 1.
+            ConfigError: If the text is blank or no valid Unicode, k < 1, or deadline_s < 0.
             DataError: If a tool holds what is no JSON, such as a lone surrogate.
         """
-        began = time.perf_counter()
-        check_text(text)
-        if k is not None:
-            check_k(k)
-        digest = _digest_of(tools)
-        queries = self._queries(text, scope, deadline_s)
-        scores, reason = None, queries if isinstance(queries, str) else None
-        if self._encoding is not None and isinstance(queries, QueryProjections) and tools:
-            patience = self._settings.deadline_s if deadline_s is None else deadline_s
-            given = self._encoding.given.scores(
-                text, queries, tools, scope=scope, deadline_s=patience
-            )
-            scores, reason = (None, given) if isinstance(given, str) else (given, None)
-        mode: Mode = "lexical" if scores is None else "dense"
-        if scores is None:
-            scores = scores_by_words(text, tools, self._scoring)
-        rows, best = ranked(scores, k)
-        return Answer(
-            hits=tuple(
-                Hit(tools[row], float(score)) for row, score in zip(rows, best, strict=True)
-            ),
-            mode=mode,
-            reason=reason,
-            nothing_matches=not len(rows),
-            named=(),
-            catalogue=digest,
-            took_ms=1000 * (time.perf_counter() - began),
-        )
+        return self._searching.rank(text, tools, k, scope=scope, deadline_s=deadline_s)
 
     def tool(self, name: str, *, sources: Collection[str] | None = None) -> Tool | None:
         """The tool with this id or API name, or with this plain name if it is the only one.
@@ -229,12 +166,9 @@ class Retriever:
             sources: Servers whose tools may be seen; None for all.
         """
         state = self._builder.state
-        rows = [
-            row
-            for row in state.names.of(name)
-            if sources is None or state.tools[row].server in sources
-        ]
-        return state.tools[rows[0]] if len(rows) == 1 else None
+        tools = [state.tools[state.snapshot.row_of[i]] for i in state.names.of(name)]
+        allowed = [t for t in tools if sources is None or t.server in sources]
+        return allowed[0] if len(allowed) == 1 else None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -313,90 +247,6 @@ class Retriever:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _queries(
-        self, text: str, scope: str, deadline_s: float | None
-    ) -> QueryProjections | str | None:
-        """Projections of a query, or why there are none; None where words alone are asked for."""
-        if self._encoding is None:
-            return None
-        patience = self._settings.deadline_s if deadline_s is None else deadline_s
-        return self._encoding.vectors.find(text, scope, patience)
-
-    def _found(
-        self,
-        state: State,
-        text: str,
-        queries: QueryProjections | str | None,
-        k: int | None,
-        sources: Collection[str] | None,
-    ) -> tuple[Found, Mode, str | None]:
-        reason = queries if isinstance(queries, str) else None
-        if isinstance(queries, QueryProjections):
-            found = self._found_by_vectors(state, text, queries, k, sources)
-            if isinstance(found, Found):
-                return found, "dense", None
-            reason = found
-        count = self._settings.lexical_k if k is None else k
-        return found_by_words(state, text, count, most=k, sources=sources), "lexical", reason
-
-    def _found_by_vectors(
-        self,
-        state: State,
-        text: str,
-        queries: QueryProjections,
-        k: int | None,
-        sources: Collection[str] | None,
-    ) -> Found | str:
-        index = self._scoring.index
-        if state.corpus is None or index is None:
-            return self._health.why_lexical(state) or "the tools are being embedded"
-        if not self._index_breaker.allows():
-            return self._index_breaker.reason or "the index failed"
-        try:
-            found = found_by_vectors(
-                state,
-                index,
-                text,
-                queries,
-                k,
-                cutoff=self._cutoff,
-                depth=self._settings.candidates,
-                sources=sources,
-            )
-        except IndexStoreError as e:
-            if state is self._builder.state:
-                self._index_breaker.failed(one_line(e))
-                self._builder.refresh()  # rows may be lost, and are made again then
-            return one_line(e)
-        if not self._index_breaker.is_closed:
-            self._index_breaker.succeeded()
-        return found
-
-    def _hits(
-        self,
-        state: State,
-        found: Found,
-        conversation: str | None,
-        scope: str,
-        sources: Collection[str] | None,
-    ) -> tuple[Hit, ...]:
-        rows, scores = found.rows, found.scores
-        if conversation is not None:
-            ids = [state.tools[row].id for row in rows.tolist()]
-            row_of, allowed = state.snapshot.row_of, state.allowed(sources)
-
-            def is_there(tool_id: str) -> bool:
-                row = row_of.get(tool_id)
-                return row is not None and (allowed is None or bool(allowed[row]))
-
-            shown = self._conversations.show((scope, conversation), ids, is_there)
-            rows = np.array([row_of[tool_id] for tool_id in shown], np.int64)
-            scores = found.score_of(rows)
-        return tuple(
-            Hit(state.tools[row], float(score))
-            for row, score in zip(rows.tolist(), scores, strict=True)
-        )
-
     def _take(self, wish: Wish) -> Update:
         if self._is_closed:
             raise ConfigError("the retriever must be open to serve other tools, got a closed one")
@@ -414,11 +264,3 @@ class Retriever:
             self._encoding.filler.wake()
         with self._changed:
             self._changed.notify_all()
-
-
-def _digest_of(tools: Sequence[Tool]) -> str:
-    try:
-        return tools_digest(tools)
-    except LineError as e:
-        msg = f"tools must be readable as JSON, got {e}"
-        raise DataError(msg) from e

@@ -76,7 +76,8 @@ class State:
             return None
         allowed = np.zeros(len(self.tools), np.bool_)
         for source in sources:
-            allowed[self.server_rows.get(source, ())] = True
+            if source in self.server_rows:
+                allowed[self.server_rows[source]] = True
         return allowed
 
     def with_corpus(self, snapshot: Snapshot, corpus: IndexedCorpus | None, pending: int) -> State:

@@ -4,9 +4,10 @@ import logging
 
 import pytest
 from tests.unit.retrieval.odd_encoders import OddEncoder
-from tests.unit.retrieval.worlds import QUICK, TOOLS, WIDTH, ids, retriever_of, scored, soon
+from tests.unit.retrieval.worlds import PATIENT, TOOLS, WIDTH, ids, retriever_of, scored, soon
 
 import toolheads
+from toolheads.data import files
 from toolheads.domain import Tool
 
 NEW = Tool("new/frobnicate", "frobnicate", "new", "frobnicates")
@@ -19,7 +20,7 @@ def folder(tmp_path):
 
 
 def served(folder, **options):
-    return retriever_of(None, folder=folder, settings=QUICK, **options)
+    return retriever_of(None, folder=folder, settings=PATIENT, **options)
 
 
 def test_a_changed_file_is_served_and_a_removed_tool_is_not(folder):
@@ -84,11 +85,15 @@ def test_a_catalogue_that_is_not_there_yet_is_served_once_it_is(tmp_path, caplog
 
 def test_only_lines_that_changed_are_read(folder, monkeypatch):
     with served(folder) as retriever:
-        read = []
-        parse = "toolheads.data.files.parse_object"
-        whole = __import__("toolheads.data.files", fromlist=["parse_object"]).parse_object
+        read: list[bytes] = []
+        whole = files.parse_object
+
+        def noted(line):
+            read.append(line)
+            return whole(line)
+
         toolheads.write_tools(folder / "other.jsonl", [*TOOLS, NEW])
-        monkeypatch.setattr(parse, lambda line: read.append(line) or whole(line))
+        monkeypatch.setattr(files, "parse_object", noted)
         (folder / "other.jsonl").replace(folder / "tools.jsonl")
         assert soon(lambda: retriever.tool(NEW.id) is not None)
         assert len(read) == 1

@@ -23,7 +23,7 @@ NAMES = Names(TOOLS)
 
 
 def named(text):
-    return [TOOLS[row].id for row in NAMES.in_text(text)]
+    return sorted(NAMES.in_text(text))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def named(text):
     ],
 )
 def test_a_tool_is_named_by_id_api_name_or_plain_name(text, expected):
-    assert named(text) == expected
+    assert named(text) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,21 @@ def test_every_id_and_api_name_is_found_inside_a_sentence(tool, before):
 
 
 def test_a_tool_is_looked_up_by_any_of_its_names():
-    assert NAMES.of("github/create_issue") == NAMES.of("github__create_issue") == (0,)
-    assert NAMES.of("create_issue") == (0, 1)
-    assert NAMES.of("search") == (2,)
+    github = ("github/create_issue",)
+    assert NAMES.of("github/create_issue") == NAMES.of("github__create_issue") == github
+    assert NAMES.of("create_issue") == ("github/create_issue", "gitlab/create_issue")
+    assert NAMES.of("search") == ("web/search",)
     assert NAMES.of("nothing") == ()
 
 
 def test_an_id_wins_over_the_api_name_of_another_tool():
     tools = [Tool("a/b", "b", "a"), Tool("a__b", "a__b")]
-    assert Names(tools).of("a__b") == (1,)
+    assert Names(tools).of("a__b") == ("a__b",)
+
+
+@given(st.lists(st.booleans(), min_size=9, max_size=9), st.lists(st.booleans(), min_size=9))
+def test_changed_names_are_those_of_the_tools_made_anew(before, after):
+    one = [tool for tool, is_in in zip(TOOLS, before, strict=False) if is_in]
+    two = [tool for tool, is_in in zip(TOOLS, after, strict=False) if is_in]
+    gone, new = [t for t in one if t not in two], [t for t in two if t not in one]
+    assert vars(Names(one).changed(gone, new)) == vars(Names(two))

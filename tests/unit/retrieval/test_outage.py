@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from tests.unit.retrieval.odd_encoders import OddEncoder
 from tests.unit.retrieval.worlds import (
+    PATIENT,
     QUICK,
     TOOLS,
     WIDTH,
@@ -33,7 +35,7 @@ MOODS = {
 @pytest.mark.parametrize("mood", MOODS)
 def test_words_answer_while_the_encoder_is_ill_and_vectors_again_when_it_is_well(mood):
     encoder = OddEncoder(WIDTH)
-    with retriever_of(encoder=encoder) as retriever:
+    with retriever_of(encoder=encoder, settings=QUICK) as retriever:
         cached = scored(retriever.search("create an issue"))
         encoder.mood = mood
         answer = retriever.search("list a song")
@@ -66,7 +68,7 @@ def _asked(retriever):
 
 def test_a_hanging_encoder_holds_up_nothing_else():
     encoder = OddEncoder(WIDTH)
-    settings = toolheads.RetrieverSettings(deadline_s=30.0, workers=2, waiting=2, poll_s=0.02)
+    settings = replace(PATIENT, workers=2, waiting=2)
     with retriever_of(encoder=encoder, settings=settings) as retriever:
         retriever.search("create an issue")
         encoder.mood = "hangs"
@@ -142,9 +144,7 @@ def test_tools_that_come_while_the_encoder_is_down_are_found_by_their_words():
 
 def test_other_weights_behind_the_same_name_are_found_and_left_alone():
     encoder = OddEncoder(WIDTH)
-    settings = toolheads.RetrieverSettings(
-        check_every_s=0.05, retry_s=0.05, most_retry_s=0.1, poll_s=0.02
-    )
+    settings = replace(PATIENT, check_every_s=0.05)
     with retriever_of(encoder=encoder, settings=settings) as retriever:
         assert retriever.search("create an issue").mode == "dense"
         encoder.swap_weights("two")
@@ -171,7 +171,7 @@ def test_frozen_vectors_remember_which_weights_made_them(tmp_path):
 
 
 def test_an_index_that_fails_is_left_alone_and_used_again(monkeypatch):
-    with retriever_of(settings=QUICK) as retriever:
+    with retriever_of() as retriever:
         expected = scored(retriever.search("create an issue"))
         index = retriever._scoring.index
         well = type(index).gather
@@ -212,7 +212,7 @@ def test_given_tools_are_ranked_by_words_while_the_encoder_is_ill():
 
 def test_closing_does_not_wait_for_an_encoder_that_hangs():
     encoder = OddEncoder(WIDTH)
-    with retriever_of(encoder=encoder) as retriever:
+    with retriever_of(encoder=encoder, settings=QUICK) as retriever:
         encoder.mood = "hangs"
         retriever.search("something new")
     with pytest.raises(toolheads.ConfigError, match="got a closed one"):

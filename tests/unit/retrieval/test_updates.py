@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.retrieval.odd_encoders import OddEncoder
 from tests.unit.retrieval.worlds import (
-    QUICK,
+    PATIENT,
     TOOLS,
     WIDTH,
     ids,
@@ -16,11 +17,10 @@ from tests.unit.retrieval.worlds import (
     some_tools,
 )
 
-import toolheads
 from toolheads.domain import Tool
 from toolheads.errors import ConfigError, DataError
 
-NOW = toolheads.RetrieverSettings(keep_rows_s=0.0, poll_s=0.02, retry_s=0.05)
+NOW = replace(PATIENT, keep_rows_s=0.0)
 QUERIES = ["create an issue", "the weather in the city, then book a flight", "songs"]
 
 
@@ -89,7 +89,7 @@ def test_a_change_is_found_and_a_removed_tool_is_not():
 
 def test_a_server_that_comes_back_soon_has_its_tools_embedded():
     encoder = OddEncoder(WIDTH)
-    with retriever_of(encoder=encoder, settings=QUICK) as retriever:
+    with retriever_of(encoder=encoder, settings=PATIENT) as retriever:
         retriever.update(TOOLS[:50])
         del encoder.sent[:]
         retriever.update(TOOLS)
@@ -130,7 +130,7 @@ def test_a_conversation_drops_tools_that_are_gone():
         assert ids(retriever.search("create an issue", 3, conversation="c"))[:2] == first[1:]
 
 
-@pytest.mark.parametrize("settings", [QUICK, NOW], ids=["rows stay", "rows go"])
+@pytest.mark.parametrize("settings", [PATIENT, NOW], ids=["rows stay", "rows go"])
 def test_searches_during_updates_never_see_a_mix(settings):
     """Two catalogues in turn: each answer is that of one of them, to the bit if its rows stay."""
     one, two = some_tools(1, 0.5), some_tools(2, 0.5)
@@ -152,7 +152,7 @@ def test_searches_during_updates_never_see_a_mix(settings):
                 for text in QUERIES:
                     answer = retriever.search(text, 20)
                     asked.append(answer.mode)
-                    is_whole = settings is QUICK
+                    is_whole = settings is PATIENT
                     if not set(ids(answer)) <= catalogues[answer.catalogue]:
                         wrong.append("tools of another catalogue")
                     if is_whole and scored(answer) != expected[answer.catalogue, text]:
@@ -168,5 +168,5 @@ def test_searches_during_updates_never_see_a_mix(settings):
             thread.join()
     assert asked
     assert wrong == []
-    if settings is QUICK:
+    if settings is PATIENT:
         assert set(asked) == {"dense"}
