@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="needs the extra [mcp]")
 
+import anyio
 from tests.mcp_peer import TOOLS, command, entry
 
 from toolheads.errors import ConfigError
@@ -137,6 +138,26 @@ def test_who_gives_up_waiting_leaves_the_session_to_the_others():
             before = await said(sessions, "pid")
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(said(sessions, "hang"), 0.05)
+            assert await said(sessions, "pid") == before
+
+    asyncio.run(scenario())
+
+
+def test_a_scope_that_is_cancelled_around_a_call_ends_that_call_alone():
+    """As a server's framework does when who asked has gone away."""
+
+    async def scenario():
+        async with sessions_of(peer=command()) as sessions:
+            with anyio.move_on_after(0.01):
+                await said(sessions, "pid")  # opens the session
+            before = await said(sessions, "pid")
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(said, sessions, "hang")
+                with anyio.move_on_after(0.05) as scope:
+                    await said(sessions, "hang")
+                assert scope.cancelled_caught
+                tasks.cancel_scope.cancel()
             assert await said(sessions, "pid") == before
 
     asyncio.run(scenario())
