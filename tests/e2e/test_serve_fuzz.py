@@ -7,6 +7,10 @@ import logging
 
 import httpx
 import pytest
+
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+pytest.importorskip("schemathesis", reason="needs schemathesis")
+
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st

@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+
 from tests.e2e.serving import PATIENCE_S, WORDS, peer_catalogue, serving
 
 import toolheads

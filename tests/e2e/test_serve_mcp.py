@@ -9,8 +9,11 @@ import signal
 import threading
 
 import httpx
-import httpx2
 import pytest
+
+pytest.importorskip("starlette", reason="needs the extra [serve]")
+
+import httpx2
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from tests import mcp_peer
