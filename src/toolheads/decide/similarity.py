@@ -20,12 +20,12 @@ from toolheads.texts.words import search_terms
 class Similarity(Protocol):
     """Similarities of the tools of one catalogue, in [-1, 1]; 1 for equal tools, to the bit."""
 
-    def to(self, row: int, rows: Ids) -> Floats:
+    def to(self, row: int, rows: Ids | None = None) -> Floats:
         """Compare one tool with others.
 
         Args:
             row: Of one tool.
-            rows: (m,) of others.
+            rows: (m,) of others; None takes all tools, itself included.
 
         Returns:
             (m,) float32.
@@ -59,9 +59,10 @@ class RowSimilarity:
         # In float64, so that the rounding to float32 gives equal rows a cosine of exactly 1.
         self._units = np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0)
 
-    def to(self, row: int, rows: Ids) -> Floats:
+    def to(self, row: int, rows: Ids | None = None) -> Floats:
         """See `Similarity`."""
-        cosines = self._units[rows] @ self._units[row]
+        units = self._units if rows is None else self._units[rows]
+        cosines = units @ self._units[row]
         rounded: Floats = np.clip(cosines, -1.0, 1.0).astype(np.float32)
         return rounded
 
@@ -87,8 +88,10 @@ class WordSimilarity:
         self._sizes = sizes
         self._vocabulary_size = len(vocabulary)
 
-    def to(self, row: int, rows: Ids) -> Floats:
+    def to(self, row: int, rows: Ids | None = None) -> Floats:
         """See `Similarity`."""
+        if rows is None:
+            rows = np.arange(len(self._sizes))
         mine = np.zeros(self._vocabulary_size + 1, np.int64)
         mine[self._flat[self._ends[row] : self._ends[row + 1]]] = 1
         shared = np.concatenate([[0], np.cumsum(mine[self._flat])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolheads.decide import Picker, PickerSettings, RowSimilarity
+from toolheads.decide import Bind, Picker, PickerSettings, RowSimilarity
 from toolheads.domain import Hit, Tool
 
 BINARY = PickerSettings(
@@ -28,7 +28,7 @@ class GivenScorer:
     def __init__(self, scores):
         self.scores = scores
         self.asked = 0
-        self._tools = ()
+        self._tools: tuple[Tool, ...] = ()
 
     def index(self, tools):
         self._tools = tuple(tools)
@@ -53,3 +53,9 @@ def picker(tools, scores, settings=BINARY, rows=None):
 
 def names(hits):
     return [hit.tool.name for hit in hits]
+
+
+def bound(decision):
+    """The tool that a decision binds."""
+    assert isinstance(decision, Bind), decision
+    return decision.tool

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ FOLDER = os.environ.get("TOOLHEADS_CONFORMANCE")
 FILE = Path(FOLDER or ".") / "tool_picker.json"
 
 ERROR = "error"
-CHANGED_DECISIONS = {
+CHANGED_DECISIONS: dict[str, Any] = {
     # (outcome, tools, shortlist)
     "decide-runner-below-floor": ("ambiguous", [0, 1], [0, 1]),
     "decide-straddle": ("ambiguous", [0, 1], [0, 1]),
@@ -98,8 +99,8 @@ def _decided(case, tools, scores):
 def test_given_scores_are_decided_as_by_the_original_or_better(case):
     tools, scores = _tools(case), [_number(s) for s in case["scores"]]
     expected = case["expected"]
-    wanted = (expected["outcome"], expected["tools"], expected["shortlist"])
-    wanted = CHANGED_DECISIONS.get(case["id"], wanted)
+    same = (expected["outcome"], expected["tools"], expected["shortlist"])
+    wanted = CHANGED_DECISIONS.get(case["id"], same)
     if wanted == ERROR:
         with pytest.raises(ShapeError, match="scores must be finite"):
             _decided(case, tools, scores)

@@ -6,6 +6,7 @@ from toolheads.decide.calibration.file import (
     load_calibration,
     save_calibration,
 )
+from toolheads.decide.calibration.lists import ListCutoff, ListFigures
 from toolheads.decide.calibration.run import (
     CalibrationSettings,
     Check,
@@ -14,14 +15,15 @@ from toolheads.decide.calibration.run import (
     episodes_of,
 )
 from toolheads.decide.calibration.subject import CatalogueKind, subject_of
-from toolheads.decide.calibration.thresholds import ListMargin, Trade
+from toolheads.decide.calibration.thresholds import Trade
 
 __all__ = [
     "Calibration",
     "CalibrationSettings",
     "CatalogueKind",
     "Check",
-    "ListMargin",
+    "ListCutoff",
+    "ListFigures",
     "Threshold",
     "Trade",
     "calibrate",

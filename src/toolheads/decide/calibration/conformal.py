@@ -45,8 +45,8 @@ def least_margin(gaps: Doubles, weights: Doubles, n: int, alpha: float) -> float
     """Least margin of ranked lists whose share of missed relevant tools is at most alpha.
 
     Args:
-        gaps: (t,) >= 0. Of each relevant tool of each query, how far its score is below the best
-            of the query; infinite for a tool that no list reaches.
+        gaps: (t,) >= 0. For each relevant tool of each query, the margin from which on a list has
+            it; infinite for a tool that no list reaches.
         weights: (t,) one over the number of relevant tools of its query.
         n: Queries.
         alpha: In (0, 1).

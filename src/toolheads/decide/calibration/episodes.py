@@ -79,6 +79,8 @@ class Episodes:
             then of those without any relevant tool.
         tool_gaps: For each query of `present`, (r,) float64: how far its relevant tools are below
             the best, in the scorer's own unit; inf for one that is not among the hits.
+        tool_ranks: Likewise, (r,) float64: the places of its relevant tools, from 1; inf for one
+            that is not among the hits.
         hit_gaps: For each query of `present`, (k,) float32: the same for its hits.
         unit: `PickerSettings.score_unit` of the leads.
     """
@@ -86,15 +88,9 @@ class Episodes:
     present: Leads
     absent: Leads
     tool_gaps: tuple[Doubles, ...]
+    tool_ranks: tuple[Doubles, ...]
     hit_gaps: tuple[Floats, ...]
     unit: float
-
-    @property
-    def flat_gaps(self) -> tuple[Doubles, Doubles]:
-        """(t,) gaps of all relevant tools, and (t,) weights: one over the number of the query's."""
-        gaps = np.concatenate([*self.tool_gaps, np.empty(0)])
-        weights = [np.full(len(g), 1 / len(g)) for g in self.tool_gaps]
-        return gaps, np.concatenate([*weights, np.empty(0)])
 
     def at(self, present: Ids, absent: Ids) -> Episodes:
         """Some of the queries."""
@@ -102,6 +98,7 @@ class Episodes:
             self.present.at(present),
             self.absent.at(absent),
             tuple(self.tool_gaps[i] for i in present),
+            tuple(self.tool_ranks[i] for i in present),
             tuple(self.hit_gaps[i] for i in present),
             self.unit,
         )
@@ -179,7 +176,8 @@ class Corpus:
         return Episodes(
             _leads(present),
             _leads(absent),
-            tuple(_tool_gaps(one) for one in with_tools),
+            tuple(_of_relevant(one, one.scores[:1] - one.scores) for one in with_tools),
+            tuple(_of_relevant(one, np.arange(1.0, len(one.rows) + 1)) for one in with_tools),
             tuple((one.scores[:1] - one.scores).astype(np.float32) for one in with_tools),
             unit,
         )
@@ -191,8 +189,7 @@ class Corpus:
 
     def _near_of(self, row: int) -> Ids:
         if row not in self._near:
-            everything = np.arange(len(self.tools))
-            alike = self._hide_by.to(row, everything) >= np.float32(self._hide_at)
+            alike = self._hide_by.to(row) >= np.float32(self._hide_at)
             self._near[row] = np.flatnonzero(alike | (self._keys == self._keys[row]))
         return self._near[row]
 
@@ -235,9 +232,20 @@ def joined(parts: Sequence[Episodes]) -> Episodes:
             + [part.absent.at(np.arange(len(part.present), len(part.absent))) for part in parts]
         ),
         tuple(gaps for part in parts for gaps in part.tool_gaps),
+        tuple(ranks for part in parts for ranks in part.tool_ranks),
         tuple(gaps for part in parts for gaps in part.hit_gaps),
         parts[0].unit,
     )
+
+
+def halves(episodes: Episodes, seed: int) -> tuple[Episodes, Episodes]:
+    """The queries in two random halves; a query and its twin without tools stay together."""
+    rng = np.random.default_rng(seed)
+    present, absent = len(episodes.present), len(episodes.absent)
+    order = rng.permutation(absent)
+    parts = (np.sort(order[: absent // 2]), np.sort(order[absent // 2 :]))
+    first, second = (episodes.at(part[part < present], part) for part in parts)
+    return first, second
 
 
 def unit_of(ranked: Sequence[Ranked]) -> float:
@@ -253,11 +261,10 @@ def _gap(ordered: Ranking) -> float:
     return float(ordered.scores[0] - ordered.scores[1]) if len(ordered) > 1 else math.inf
 
 
-def _tool_gaps(one: Ranked) -> Doubles:
-    score_of = dict(zip(one.rows.tolist(), one.scores.tolist(), strict=True))
-    best = one.scores[0] if one.scores.size else 0.0
-    gaps = [best - score_of[row] if row in score_of else math.inf for row in one.relevant.tolist()]
-    return np.array(gaps, np.float64)
+def _of_relevant(one: Ranked, values: Doubles) -> Doubles:
+    """(k,) values of the hits → (r,) those of the relevant tools; inf for one that is no hit."""
+    value_of = dict(zip(one.rows.tolist(), values.tolist(), strict=True))
+    return np.array([value_of.get(row, math.inf) for row in one.relevant.tolist()], np.float64)
 
 
 def _leads(rows: Sequence[tuple[float, float, float, float, bool]]) -> Leads:

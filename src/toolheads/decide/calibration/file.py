@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from toolheads.cutoff import CutoffSettings
+from toolheads.decide.calibration.lists import ListCutoff
 from toolheads.decide.calibration.subject import CatalogueKind, subject_difference, subject_of
-from toolheads.decide.calibration.thresholds import ListMargin, Trade
+from toolheads.decide.calibration.thresholds import Trade
 from toolheads.decide.settings import PickerSettings
 from toolheads.domain import Tool
 from toolheads.durable import write_whole
@@ -44,7 +45,7 @@ class Calibration:
         subject: What shapes the scorer's scores, see `subject_of`.
         kind: Of the catalogues.
         thresholds: By rising share of false binds, at least one.
-        lists: Margins of ranked lists by rising alpha; there may be none.
+        lists: Cut-offs of ranked lists by rising alpha; there may be none.
         auroc: Chance that a query with a right tool has a better leader than one without.
         data: Data set → file → sha256 of what it was fitted on; and how, JSON types.
     """
@@ -52,7 +53,7 @@ class Calibration:
     subject: Mapping[str, Any]
     kind: CatalogueKind
     thresholds: tuple[Threshold, ...]
-    lists: tuple[ListMargin, ...]
+    lists: tuple[ListCutoff, ...]
     auroc: float
     data: Mapping[str, Any]
 
@@ -74,19 +75,15 @@ class Calibration:
         msg = f"false_binds must be one of {known} of this calibration, got {false_binds!r:.80}"
         raise CalibrationError(msg)
 
-    def cutoff(self, alpha: float = 0.1, *, max_k: int = 100) -> CutoffSettings:
+    def cutoff(self, alpha: float = 0.1) -> CutoffSettings:
         """Cut-off of a ranked list that misses at most a share alpha of relevant tools.
 
-        Args:
-            alpha: One of those the calibration has a margin for.
-            max_k: Most hits. A list that it cuts short misses more.
-
         Raises:
-            CalibrationError: If there is no margin for alpha.
+            CalibrationError: If there is none for alpha.
         """
         for fitted in self.lists:
             if fitted.alpha == alpha:
-                return CutoffSettings(margin=fitted.margin, max_k=max_k)
+                return fitted.settings
         known = ", ".join(f"{fitted.alpha:g}" for fitted in self.lists) or "none"
         msg = f"alpha must be one of {known} of this calibration, got {alpha!r:.80}"
         raise CalibrationError(msg)
@@ -168,7 +165,7 @@ class Calibration:
                 subject=dict(data["subject"]),
                 kind=CatalogueKind(**data["kind"]),
                 thresholds=thresholds,
-                lists=tuple(ListMargin(**one) for one in data["lists"]),
+                lists=tuple(ListCutoff.from_json(one) for one in data["lists"]),
                 auroc=float(data["auroc"]),
                 data=dict(data["data"]),
             )

@@ -22,14 +22,12 @@ from toolheads.decide.calibration.episodes import (
     unit_of,
 )
 from toolheads.decide.calibration.file import Calibration, Threshold
+from toolheads.decide.calibration.lists import ListFigures, fit_list_cutoff, list_figures
 from toolheads.decide.calibration.subject import CatalogueKind, subject_of
 from toolheads.decide.calibration.thresholds import (
-    ListMargin,
     Trade,
     absence_auroc,
-    fit_list_margin,
     fit_thresholds,
-    list_margin,
     trade_of,
 )
 from toolheads.decide.similarity import SimilarityOf, similarity_of
@@ -51,7 +49,7 @@ class CalibrationSettings:
     targets: tuple[float, ...] = (0.01, 0.05, 0.1)
     """Shares of false binds to fit thresholds for, rising, each in (0, 1)."""
     alphas: tuple[float, ...] = (0.05, 0.1)
-    """Shares of missed relevant tools to fit margins of lists for, rising, each in (0, 1)."""
+    """Shares of missed relevant tools to fit cut-offs of lists for, rising, each in (0, 1)."""
     hide_at: float = HIDE_AT
     """Least similarity of a tool to a right one that is hidden with it, in [0, 1]."""
     depth: int = DEPTH
@@ -92,7 +90,7 @@ def calibrate(
     *,
     similarity: SimilarityOf | None = None,
 ) -> Calibration:
-    """Fit thresholds and list margins to a scorer on labelled queries.
+    """Fit thresholds and cut-offs of lists to a scorer on labelled queries.
 
     Each query is ranked as it is, and again with its relevant tools and their near-twins hidden:
     then every bind is a false one. Targets that the queries are too few for are left out.
@@ -127,7 +125,7 @@ def calibrate(
             f"binds, got {len(episodes.absent)}"
         )
         raise CalibrationError(msg)
-    lists = [fit_list_margin(episodes, alpha) for alpha in settings.alphas]
+    lists = [fit_list_cutoff(episodes, alpha, seed=settings.seed) for alpha in settings.alphas]
     return Calibration(
         subject=subject_of(scorer),
         kind=CatalogueKind.of([dataset.tools for dataset in used]),
@@ -152,8 +150,8 @@ class Check:
     dataset: str
     trades: tuple[Trade, ...]
     """In the order of the calibration's thresholds."""
-    lists: tuple[ListMargin, ...]
-    """In the order of its list margins."""
+    lists: tuple[ListFigures, ...]
+    """In the order of its cut-offs of lists; empty without a query that has relevant tools."""
     auroc: float
 
 
@@ -177,7 +175,10 @@ def check_calibration(
             Check(
                 dataset.name,
                 tuple(trade_of(episodes, one.settings) for one in calibration.thresholds),
-                tuple(list_margin(episodes, one.alpha, one.margin) for one in calibration.lists),
+                tuple(
+                    list_figures(episodes, one.margin, one.max_k)
+                    for one in (calibration.lists if len(episodes.present) else ())
+                ),
                 absence_auroc(episodes),
             )
         )

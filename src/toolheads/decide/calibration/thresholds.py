@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.decide.calibration.conformal import least_floor, least_margin, least_queries
-from toolheads.decide.calibration.episodes import Episodes, Leads
+from toolheads.decide.calibration.conformal import least_floor, least_queries
+from toolheads.decide.calibration.episodes import Episodes, Leads, halves
 from toolheads.decide.settings import PickerSettings
 
 LEAST_DUPLICATE = 0.9
@@ -113,7 +113,7 @@ def fit_duplicate_threshold(present: Leads) -> float:
     """
     strangers = present.strangers[present.is_right]
     least = least_floor(strangers, len(strangers), LOST_TO_DUPLICATES)
-    return 1.0 if least is None else float(np.clip(np.float32(least), LEAST_DUPLICATE, 1.0))
+    return 1.0 if least is None else min(1.0, max(LEAST_DUPLICATE, least))
 
 
 def absence_auroc(episodes: Episodes) -> float:
@@ -122,90 +122,6 @@ def absence_auroc(episodes: Episodes) -> float:
     below = np.searchsorted(absent, episodes.present.scores, side="left")
     up_to = np.searchsorted(absent, episodes.present.scores, side="right")
     return _mean((below + up_to) / (2 * max(1, len(absent))))
-
-
-@dataclass(frozen=True)
-class ListMargin:
-    """The margin of a ranked list, and what it gives."""
-
-    alpha: float
-    """Most relevant tools that may be missed, as a mean share over queries."""
-    margin: float
-    """See `CutoffSettings.margin`; in the scorer's own unit."""
-    missed: float
-    """Mean share of relevant tools that the list leaves out, on the queries of the fit."""
-    mean_length: float
-    """Mean number of tools of a list there."""
-    fixed_k: int | None
-    """Length of a list of one length for all queries that misses as little; None if there is
-    none."""
-    queries: int
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON types only."""
-        return asdict(self)
-
-
-def fit_list_margin(episodes: Episodes, alpha: float) -> ListMargin | None:
-    """The margin that misses at most a share alpha of relevant tools on queries like these.
-
-    Returns:
-        None if no margin does: too few queries, or too many relevant tools that no list reaches.
-    """
-    gaps, weights = episodes.flat_gaps
-    margin = least_margin(gaps, weights, len(episodes.present), alpha)
-    return None if margin is None else list_margin(episodes, alpha, margin)
-
-
-def list_margin(episodes: Episodes, alpha: float, margin: float) -> ListMargin:
-    """What a margin gives on queries."""
-    missed, length = list_figures(episodes, margin)
-    return ListMargin(
-        alpha=alpha,
-        margin=margin,
-        missed=missed,
-        mean_length=length,
-        fixed_k=least_k(episodes, max(alpha, missed)),
-        queries=len(episodes.present),
-    )
-
-
-def list_figures(episodes: Episodes, margin: float) -> tuple[float, float]:
-    """Mean share of relevant tools that lists of a margin miss, and their mean length."""
-    gaps, weights = episodes.flat_gaps
-    n = max(1, len(episodes.present))
-    missed = float(weights[gaps > margin].sum() / n)
-    edge = np.float32(margin)
-    lengths = [np.searchsorted(hit_gaps, edge, side="right") for hit_gaps in episodes.hit_gaps]
-    return missed, float(np.sum(lengths) / n)
-
-
-def least_k(episodes: Episodes, alpha: float) -> int | None:
-    """Shortest list of one length for all queries that misses at most a share alpha.
-
-    Counted on these very queries, without a bound: the best that a fixed length could do. None if
-    no length does.
-    """
-    ranks = [
-        np.where(np.isfinite(gaps), np.searchsorted(hits, gaps.astype(np.float32)), np.inf)
-        for gaps, hits in zip(episodes.tool_gaps, episodes.hit_gaps, strict=True)
-    ]
-    _, weights = episodes.flat_gaps
-    flat = np.concatenate([*ranks, np.empty(0)])
-    order = np.argsort(flat, kind="stable")
-    kept = np.cumsum(weights[order]) / max(1, len(episodes.present))
-    enough = np.flatnonzero((kept >= 1 - alpha - 1e-9) & np.isfinite(flat[order]))
-    return int(flat[order][enough[0]]) + 1 if enough.size else None
-
-
-def halves(episodes: Episodes, seed: int) -> tuple[Episodes, Episodes]:
-    """The queries in two random halves; a query and its twin without tools stay together."""
-    rng = np.random.default_rng(seed)
-    present, absent = len(episodes.present), len(episodes.absent)
-    order = rng.permutation(absent)
-    parts = (np.sort(order[: absent // 2]), np.sort(order[absent // 2 :]))
-    first, second = (episodes.at(part[part < present], part) for part in parts)
-    return first, second
 
 
 def _margin_candidates(present: Leads) -> list[float]:
