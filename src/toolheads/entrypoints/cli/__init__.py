@@ -29,6 +29,8 @@ _GROUPS = (
     "ingest",
     "sync",
     "serve",
+    "decide",
+    "calibrate",
 )
 """Modules of this package; each has `register(subparsers)`."""
 
