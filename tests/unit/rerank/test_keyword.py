@@ -1,5 +1,9 @@
 import math
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +14,7 @@ from toolheads.errors import ConfigError
 from toolheads.rerank import KeywordIndex, KeywordSettings
 from toolheads.rerank.keyword import idf, idf_of
 
+ROOT = Path(__file__).parents[3]
 PLAIN = KeywordSettings.plain({"the", "of", "in", "a"})
 
 
@@ -54,6 +59,25 @@ def test_the_order_of_words_does_not_matter_to_the_bit(words):
     shuffled = asked.split()
     random.Random(0).shuffle(shuffled)
     assert index.scores(asked) == index.scores(" ".join(shuffled))
+
+
+def test_the_order_is_the_same_in_every_process():
+    """Sets of strings are walked in another order in each: a plain sum would differ by it."""
+    code = """
+from tests.unit.rerank.test_keyword import PLAIN, KeywordIndex, made
+words = "red blue green pink north south east west".split()
+pairs = [("zz", " ".join(words[:4])), ("aa", " ".join(words[4:]))]
+pairs += [(f"f{i}", " ".join(words[i % 4 :: 4][: 1 + i % 2])) for i in range(7)]
+print(KeywordIndex(made(*pairs), PLAIN).ranking(" ".join(words)).rows)
+"""
+    orders = set()
+    for seed in range(3):
+        env = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, check=True
+        )
+        orders.add(done.stdout)
+    assert len(orders) == 1
 
 
 @pytest.mark.parametrize(

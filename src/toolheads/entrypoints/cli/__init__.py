@@ -29,6 +29,8 @@ _GROUPS = (
     "ingest",
     "sync",
     "serve",
+    "rerank",
+    "plan",
     "decide",
     "calibrate",
 )
