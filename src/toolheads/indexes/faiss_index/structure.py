@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -75,6 +75,8 @@ class Structure:
     index: Any
     keys: tuple[str, ...]
     parameters: Parameters
+    _gpu_lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held by a search on a GPU, which uses memory of the index."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -129,10 +131,6 @@ class Structure:
         return replace(self, index=index, keys=(*self.keys, *keys))
 
     @cached_property
-    def _gpu_lock(self) -> threading.Lock:
-        return threading.Lock()  # a search on a GPU uses memory of the index
-
-    @cached_property
     def _on_gpu(self) -> Any:
         """The copy on the first GPU; None where there is none, or faiss cannot put it there."""
         faiss = load_faiss()
@@ -140,7 +138,9 @@ class Structure:
             return None
         if self.parameters.structure == "flat" and self.parameters.dtype != "float32":
             return None
-        return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, self.index)
+        memory = faiss.StandardGpuResources()
+        self.__dict__["_gpu_memory"] = memory  # the copy uses it as long as it lives
+        return faiss.index_cpu_to_gpu(memory, 0, self.index)
 
 
 def build(keys: Sequence[str], rows: Floats, parameters: Parameters, *, threads: int) -> Structure:
