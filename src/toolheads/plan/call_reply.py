@@ -13,6 +13,7 @@ from toolheads.plan.selection import said_text
 
 MOST_CALLS = 20
 _MOST_CHARS = 200_000
+_MOST_TRIES = 100
 _NAME_KEYS = ("name", "tool", "tool_name")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input")
 
@@ -80,7 +81,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     """The JSON objects of a text, those of a list one by one."""
     decoder = json.JSONDecoder()
     start, tries = 0, 0
-    while tries < 1000 and (start := _next_opening(text, start)) >= 0:
+    while tries < _MOST_TRIES and (start := _next_opening(text, start)) >= 0:
         try:
             value, start = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):

@@ -81,8 +81,12 @@ class Prompts:
         return self._counter(self._menu.call_system(self.tools[largest]))
 
     @cached_property
+    def _pieces(self) -> list[str]:
+        return self.form.pieces(self.tools)
+
+    @cached_property
     def _whole(self) -> int:
-        return self.block_tokens(self.tools)
+        return self._counter(self.form.joined(self._pieces))
 
     @cached_property
     def _menu(self) -> TwoStage:
@@ -90,4 +94,4 @@ class Prompts:
 
     @cached_property
     def _piece_tokens(self) -> list[int]:
-        return [self._counter(piece) for piece in self.form.pieces(self.tools)]
+        return [self._counter(piece) for piece in self._pieces]

@@ -62,9 +62,12 @@ class Reduction:
         )
 
     def counted(self) -> int:
-        """Tokens of what is there, written anew and counted as a whole; 0 for no tools."""
+        """Tokens of what is there, written and counted as a whole; 0 for no tools."""
+        if not len(self._size):
+            return 0
         tools = self.tools()
-        return self._counter(self._form.block(tools)) if tools else 0
+        is_renamed = len(tools) < len(self._catalogue)  # a namesake may have gone
+        return self._counter(self._form.block(tools) if is_renamed else self._size.whole())
 
     def reduce_to(self, budget: int, steps: Iterable[Step]) -> None:
         """Take steps, in order and no more than are needed; the last tool stays."""

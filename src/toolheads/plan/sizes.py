@@ -46,6 +46,11 @@ class BlockSize:
             return self._weigh(piece)
         return self._weigh(piece + self._form.joiner)
 
+    def whole(self) -> str:
+        """The block with what is in it, each tool under the name it had among all."""
+        pieces = zip(self.pieces, self.is_in, strict=True)
+        return self._form.joined([piece for piece, is_in in pieces if is_in])
+
     @property
     def tokens(self) -> int:
         """Tokens of the block; 0 for no tools."""

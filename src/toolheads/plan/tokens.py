@@ -148,7 +148,8 @@ def named_counter(name: str) -> TokenCounter:
         try:
             return token_counter(tiktoken.get_encoding(encoding))
         except (ValueError, OSError) as e:  # no such encoding; its file could not be fetched
-            msg = f"tokenizer {name} must be one that tiktoken can load, got: {e!s:.200}"
+            why = " ".join(str(e).split())
+            msg = f"tokenizer {name} must be one that tiktoken can load, got: {why:.200}"
             raise ConfigError(msg) from e
     path = Path(name) / "tokenizer.json" if Path(name).is_dir() else Path(name)
     if not path.is_file():
@@ -161,7 +162,8 @@ def named_counter(name: str) -> TokenCounter:
     try:
         return token_counter(tokenizers.Tokenizer.from_str(path.read_text("utf-8")))
     except Exception as e:  # the library raises bare Exception
-        msg = f"tokenizer {name} must be a file of the library tokenizers, got: {e!s:.200}"
+        why = " ".join(str(e).split())
+        msg = f"tokenizer {name} must be a file of the library tokenizers, got: {why:.200}"
         raise ConfigError(msg) from e
 
 
