@@ -23,7 +23,8 @@ from benchmarks.recipe.folds import FOLDS, Folds, row
 from toolheads.bootstrap import make_encoder
 from toolheads.data import Dataset
 from toolheads.embedder import Embedder
-from toolheads.evaluation import EvaluationSettings, evaluate
+from toolheads.evaluation.evaluate import evaluate
+from toolheads.evaluation.settings import EvaluationSettings
 from toolheads.heads import Heads, load_heads
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
