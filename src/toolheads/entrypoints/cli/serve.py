@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,17 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    _run(args)
+    if any(thread is not threading.main_thread() for thread in threading.enumerate()):
+        # A thread that loads a model, or waits for an encoder that hangs: the interpreter would
+        # abort under the first and wait for the second. Everything is closed and written by now.
+        with suppress(OSError):  # nobody reads it any more
+            sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+def _run(args: argparse.Namespace) -> None:
     for library in _LIBRARIES:
         import_extra(library, user="serve", extra="serve")
     from toolheads import serving
@@ -214,7 +226,7 @@ def _serve(args: argparse.Namespace) -> int:
         }
         if listener is None:
             serving.run_stdio(retriever, calls, on_signal=lambda: _leave(usage), **common)
-            return 0
+            return
         names = serving.host_names(args.host)
         app = serving.create_app(retriever, calls, keys=keys, names=names, **common)
         address = serving.address_of(listener, args.host)
@@ -225,7 +237,6 @@ def _serve(args: argparse.Namespace) -> int:
             trusted_proxies=args.trusted_proxy,
             when_ready=lambda: _say(address, keys, settings),
         )
-    return 0
 
 
 def _servers(args: argparse.Namespace) -> dict[str, Source]:
