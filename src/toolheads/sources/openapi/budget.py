@@ -6,9 +6,8 @@ What is left is always a valid schema that takes whatever the whole one takes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from toolheads.sources.openapi.document import OperationError
@@ -36,87 +35,142 @@ class Fitted:
     """Of `examples`, `descriptions`, `definitions`, `properties`; what is cut or left out."""
 
 
-def fitted(description: str, schema: dict[str, Any], *, most_bytes: int) -> Fitted:
-    """A tool that takes at most so many bytes.
+class Trimmer:
+    """Fits the tools of one description; what their definitions become is worked out once."""
 
-    Args:
-        description: The tool's own.
-        schema: Of its arguments.
-        most_bytes: Of both together, as JSON.
+    def __init__(self, most_bytes: int) -> None:
+        """Keep a size.
 
-    Raises:
-        OperationError: If even the names of the arguments take more.
-    """
-    draft = _Draft(description, schema, most_bytes)
-    if draft.fits():
-        return draft.fitted()
-    draft.change("examples", lambda inner: _without(inner, "examples"))
-    for most in _WORDS:
+        Args:
+            most_bytes: Of a tool's description and schema together, as JSON.
+        """
+        self.most_bytes = most_bytes
+        self._changed: dict[tuple[int, int | None], tuple[Any, Any]] = {}
+        self._sizes: dict[int, tuple[Any, int]] = {}
+
+    def fitted(self, description: str, schema: Mapping[str, Any]) -> Fitted:
+        """A tool of that size.
+
+        Args:
+            description: The tool's own.
+            schema: Of its arguments.
+
+        Raises:
+            OperationError: If even the names of the arguments take more.
+        """
+        draft = _Draft(self, description, schema)
         if draft.fits():
             return draft.fitted()
-        draft.change("descriptions", partial(_shortened, most=most))
-    if not draft.fits():
-        draft.shorten_description()
-    draft.drop_definitions()
-    draft.drop_properties()
-    if not draft.fits():
-        msg = f"its description and schema must fit {most_bytes:,} bytes, got {draft.size():,}"
-        raise OperationError(msg)
-    return draft.fitted()
+        draft.change("examples", None)
+        for most in _WORDS:
+            if draft.fits():
+                return draft.fitted()
+            draft.change("descriptions", most)
+        if not draft.fits():
+            draft.shorten_description()
+        draft.drop_definitions()
+        draft.drop_properties()
+        if not draft.fits():
+            got = draft.size()
+            msg = f"its description and schema must fit {self.most_bytes:,} bytes, got {got:,}"
+            raise OperationError(msg)
+        return draft.fitted()
+
+    def changed(self, definition: Any, most: int | None) -> Any:
+        """A definition without examples (None), or with at most so many characters of words."""
+        key = (id(definition), most)
+        if key not in self._changed:  # kept with what it was made of, so that no id is used again
+            self._changed[key] = (definition, _deep(definition, most))
+        return self._changed[key][1]
+
+    def size(self, definition: Any) -> int:
+        """Bytes of a definition."""
+        if id(definition) not in self._sizes:
+            self._sizes[id(definition)] = (definition, _size(definition))
+        return self._sizes[id(definition)][1]
 
 
 class _Draft:
-    def __init__(self, description: str, schema: dict[str, Any], most_bytes: int) -> None:
-        self.description, self.schema, self.most_bytes = description, schema, most_bytes
-        self.trimmed: list[str] = []
+    """A tool on its way to a size; definitions apart from the rest, since tools share them."""
+
+    def __init__(self, trimmer: Trimmer, description: str, schema: Mapping[str, Any]) -> None:
+        self.trimmer, self.description = trimmer, description
+        self.rest = _without(schema, "$defs")
+        self.definitions: dict[str, Any] = dict(schema.get("$defs", {}))
+        self.trimmed: dict[str, None] = {}
 
     def size(self) -> int:
-        return _size(self.description) + _size(self.schema)
+        whole = _size(self.description) + _size(self.rest)
+        if self.definitions:
+            whole += len(', "$defs": {}')
+        for name, definition in self.definitions.items():
+            whole += len(f'"{name}": , ') + self.trimmer.size(definition)  # names are ASCII
+        return whole
 
     def fits(self) -> bool:
-        return self.size() <= self.most_bytes
+        return self.size() <= self.trimmer.most_bytes
 
     def fitted(self) -> Fitted:
-        return Fitted(self.description, self.schema, tuple(dict.fromkeys(self.trimmed)))
+        schema = self.rest | {"$defs": self.definitions} if self.definitions else self.rest
+        return Fitted(self.description, schema, tuple(self.trimmed))
 
-    def change(self, what: str, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> None:
+    def change(self, what: str, most: int | None) -> None:
         """Change the schema and each one inside it."""
-
-        def deep(inner: Mapping[str, Any]) -> dict[str, Any]:
-            return with_children(change(inner), deep)
-
-        changed = deep(self.schema)
-        if changed != self.schema:
-            self.schema = changed
-            self.trimmed.append(what)
+        rest = _deep(self.rest, most)
+        definitions = {n: self.trimmer.changed(d, most) for n, d in self.definitions.items()}
+        if rest != self.rest or any(d is not definitions[n] for n, d in self.definitions.items()):
+            self.trimmed[what] = None
+        self.rest, self.definitions = rest, definitions
 
     def shorten_description(self) -> None:
         if len(self.description) > _TOOL_WORDS:
             self.description = _cut(self.description, _TOOL_WORDS)
-            self.trimmed.append("descriptions")
+            self.trimmed["descriptions"] = None
 
     def drop_definitions(self) -> None:
         """Let the definitions farthest from the arguments take anything, until the rest fits."""
-        definitions: dict[str, Any] = dict(self.schema.get("$defs", {}))
-        over = self.size() - self.most_bytes
-        for name in reversed(definitions):
+        over = self.size() - self.trimmer.most_bytes
+        for name in reversed(list(self.definitions)):
             if over <= 0:
                 break
-            over -= _size(definitions[name]) - 2
-            definitions[name] = {}
-        if definitions != self.schema.get("$defs", {}):
-            self.trimmed.append("definitions")
-            self.schema = _without_unused(self.schema | {"$defs": definitions})
+            over -= self.trimmer.size(self.definitions[name]) - len("{}")
+            self.definitions[name] = {}
+            self.trimmed["definitions"] = None
+        self._drop_unused()
 
     def drop_properties(self) -> None:
         """Let the largest arguments take anything, until the rest fits."""
-        properties: dict[str, Any] = dict(self.schema.get("properties", {}))
+        properties: dict[str, Any] = dict(self.rest.get("properties", {}))
         for name in sorted(properties, key=lambda name: -_size(properties[name])):
             if self.fits():
                 break
             properties[name] = {}
-            self.trimmed.append("properties")
-            self.schema = _without_unused(self.schema | {"properties": properties})
+            self.trimmed["properties"] = None
+            self.rest = self.rest | {"properties": properties}
+            self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        """Leave out definitions that nothing leads to any more."""
+        used: set[str] = set()
+        queue: list[Any] = [self.rest]
+        while queue:
+            for name in _references(queue.pop()):
+                if name in self.definitions and name not in used:
+                    used.add(name)
+                    queue.append(self.definitions[name])
+        self.definitions = {n: d for n, d in self.definitions.items() if n in used}
+
+
+def _deep(schema: Any, most: int | None) -> Any:
+    """A schema whose words are cut at every level; the same object where nothing is to cut."""
+    if not isinstance(schema, Mapping):
+        return schema
+    if most is None:
+        changed = _without(schema, "examples") if "examples" in schema else schema
+    else:
+        changed = _shortened(schema, most)
+    copy = with_children(changed, lambda inner: _deep(inner, most))
+    return schema if copy == schema else copy
 
 
 def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
@@ -139,21 +193,6 @@ def _cut(text: str, most: int) -> str:
     start = text[: most - 1]
     at_word, _, _ = start.rpartition(" ")
     return (at_word if len(at_word) > most // 2 else start).rstrip() + "…"
-
-
-def _without_unused(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema without the definitions that nothing leads to any more."""
-    definitions = schema.get("$defs", {})
-    used: dict[str, Any] = {}
-    queue = [{name: value for name, value in schema.items() if name != "$defs"}]
-    while queue:
-        for name in _references(queue.pop()):
-            if name in definitions and name not in used:
-                used[name] = definitions[name]
-                queue.append(definitions[name])
-    kept = {name: value for name, value in definitions.items() if name in used}
-    rest = _without(schema, "$defs")
-    return rest | {"$defs": kept} if kept else rest
 
 
 def _references(schema: Any) -> list[str]:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from toolheads.data.jsonl import shown
@@ -218,6 +219,7 @@ class Definitions:
         return isinstance(members, list) and any(self._is_read_only(m, seen) for m in members)
 
 
+@lru_cache(maxsize=65_536)
 def definition_name(reference: str) -> str:
     """The name of a definition: that of the component, else one made of the whole reference.
 

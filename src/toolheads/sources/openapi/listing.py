@@ -11,7 +11,7 @@ from toolheads.catalogue.names import tool_id
 from toolheads.data.jsonl import shown
 from toolheads.domain import Tool
 from toolheads.errors import ConfigError
-from toolheads.sources.openapi.budget import DEFAULT_BYTES, LEAST_BYTES, fitted
+from toolheads.sources.openapi.budget import DEFAULT_BYTES, LEAST_BYTES, Trimmer
 from toolheads.sources.openapi.definitions import Definitions
 from toolheads.sources.openapi.document import Document, OperationError
 from toolheads.sources.openapi.inputs import operation_inputs
@@ -19,7 +19,7 @@ from toolheads.sources.openapi.names import operation_name
 from toolheads.sources.openapi.operation import METHODS, READING, Operation
 from toolheads.sources.openapi.servers import server_address
 
-_SHARE = 8
+_SHARE = 4
 """How many times a tool's size its definitions may have before they are trimmed to it. A
 description whose schemas all lead to each other would otherwise be copied for each operation."""
 
@@ -129,6 +129,7 @@ class _Maker:
         self.document, self.source, self.location = document, source, location
         self.settings = settings
         self.definitions = Definitions(document)
+        self.trimmer = Trimmer(settings.most_tool_bytes)
 
     def tool(self, one: _Found, name: str) -> Tool:
         if not isinstance(one.operation, Mapping):
@@ -147,7 +148,7 @@ class _Maker:
         call = Operation(
             one.method, one.path, address, is_own, parameters=inputs.parameters, body=inputs.body
         )
-        fit = fitted(_description(one), inputs.schema, most_bytes=self.settings.most_tool_bytes)
+        fit = self.trimmer.fitted(_description(one), inputs.schema)
         extra: dict[str, Any] = {"kind": "openapi", "http": call.to_extra()}
         extra["annotations"] = _annotations(one)
         if tags := _tags(one.operation):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.sources.openapi.descriptions import body_tool, listing
 
 from toolheads.errors import ConfigError
-from toolheads.sources.openapi.budget import fitted
+from toolheads.sources.openapi.budget import Trimmer
 from toolheads.sources.openapi.document import OperationError
 from toolheads.sources.schemas import places
 
@@ -26,6 +26,10 @@ def schema_of(*, words=0, example="", definitions=0, names=5):
             for i in range(definitions)
         } | {f"d{definitions}": {"type": "integer"}}
     return schema
+
+
+def fitted(description, schema, *, most_bytes):
+    return Trimmer(most_bytes).fitted(description, schema)
 
 
 def size(fit):
