@@ -34,7 +34,8 @@ class Builder:
         settings: How long rows of tools that are gone are kept.
         space: Names what rows and words are made of.
         warm_file: What makes a start quick; None for none.
-        owns_index: Whether rows of no tool may be removed from the index.
+        owns_index: Whether the index holds rows of this catalogue alone. From one that others use
+            too, only rows of tools that were served are removed.
         on_state: Called, in the builder's thread, when there is a new state.
     """
 
@@ -174,19 +175,20 @@ class Builder:
         return full
 
     def _swap(self, state: State) -> None:
-        self.state = self._base = state
-        self._note_orphans(state)
+        before, self.state, self._base = self._base, state, state
+        self._note_orphans(before, state)
         if self._warm_file is not None:
             self._save_at = time.monotonic() + _QUIET_S
         self._on_state()
 
-    def _note_orphans(self, state: State) -> None:
+    def _note_orphans(self, before: State, state: State) -> None:
         index = self._scoring.index
-        if index is None or not self._owns_index:
+        if index is None:
             return
+        known = index.keys() if self._owns_index else {*before.snapshot.keys, *self._orphans}
         now = time.monotonic()
-        there = index.keys() - frozenset(state.snapshot.keys)
-        self._orphans = {key: self._orphans.get(key, now) for key in there}
+        left = known - frozenset(state.snapshot.keys)
+        self._orphans = {key: self._orphans.get(key, now) for key in left}
 
     def _remove_orphans(self) -> None:
         now, index = time.monotonic(), self._scoring.index

@@ -39,7 +39,7 @@ class Retriever:
         space: Names what rows are made of.
         cache: Folder that keeps vectors of tools.
         warm_file: What makes the next start quick.
-        owns_index: Whether rows of no tool may be removed from the index.
+        owns_index: Whether the index holds rows of this catalogue alone.
         settings: Limits and patience.
     """
 

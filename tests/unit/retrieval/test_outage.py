@@ -94,6 +94,21 @@ def test_a_hanging_encoder_holds_up_nothing_else():
         assert {answer.mode for answer in answers} <= {"dense", "lexical"}
 
 
+def test_a_query_that_never_got_its_turn_is_no_failure_of_the_encoder():
+    encoder = OddEncoder(WIDTH)
+    settings = replace(PATIENT, workers=1)
+    with retriever_of(encoder=encoder, settings=settings) as retriever:
+        encoder.mood, calls = "hangs", encoder.calls
+        first = threading.Thread(target=retriever.search, args=("a slow one",))
+        first.start()
+        assert soon(lambda: encoder.calls > calls)
+        answer = retriever.search("behind it", deadline_s=0.01)
+        assert "busy with other queries" in answer.reason
+        assert retriever.status().encoder_failures == 0
+        encoder.heal()
+        first.join()
+
+
 def test_a_query_the_encoder_refuses_does_not_close_it_to_others():
     encoder = OddEncoder(WIDTH)
     with retriever_of(encoder=encoder) as retriever:

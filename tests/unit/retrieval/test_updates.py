@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,10 +16,12 @@ from tests.unit.retrieval.worlds import (
     retriever_of,
     scored,
     some_tools,
+    soon,
 )
 
 from toolheads.domain import Tool
 from toolheads.errors import ConfigError, DataError
+from toolheads.scorers import indexed
 
 NOW = replace(PATIENT, keep_rows_s=0.0)
 QUERIES = ["create an issue", "the weather in the city, then book a flight", "songs"]
@@ -77,6 +80,19 @@ def test_only_tools_that_are_new_or_changed_are_embedded_and_written(monkeypatch
         removed = before - index.keys()
         assert len(removed) == 2
         assert index.keys() - before == set(added)
+
+
+@pytest.mark.parametrize("owns_index", [True, False])
+def test_rows_of_others_are_removed_from_an_index_of_ones_own_alone(owns_index):
+    with retriever_of(settings=NOW) as retriever:
+        index = retriever._scoring.index
+        retriever._builder._owns_index = owns_index
+        index.apply(["another's"], np.ones((1, WIDTH), np.float32))
+        size = len(index)
+        retriever.update(TOOLS[1:])
+        assert soon(lambda: len(index) == size - (2 if owns_index else 1))
+        left = index.keys()
+        assert ("another's" in left) != owns_index
 
 
 def test_a_change_is_found_and_a_removed_tool_is_not():
@@ -170,3 +186,24 @@ def test_searches_during_updates_never_see_a_mix(settings):
     assert wrong == []
     if settings is PATIENT:
         assert set(asked) == {"dense"}
+
+
+def test_a_search_whose_rows_go_under_it_looks_again_in_the_new_tools(monkeypatch):
+    monkeypatch.setattr(indexed, "_FEW", 0)  # so few tools are scored without a search otherwise
+    with retriever_of(settings=replace(NOW, candidates=5)) as retriever:
+        index, before = retriever._scoring.index, retriever.catalogue_digest
+        well, gone = index.search, ids(retriever.search("create an issue", 1))[0]
+        left = [tool for tool in TOOLS if tool.id != gone]
+
+        def search(queries, k):
+            if retriever.catalogue_digest == before:
+                size = len(index)
+                retriever.update(left)
+                assert soon(lambda: len(index) < size)
+            return well(queries, k)
+
+        monkeypatch.setattr(index, "search", search)
+        answer = retriever.search("create an issue", 5)
+        assert answer.catalogue == retriever.catalogue_digest != before
+        with retriever_of(left) as fresh:
+            assert scored(answer) == scored(fresh.search("create an issue", 5))
