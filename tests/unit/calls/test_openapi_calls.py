@@ -168,6 +168,22 @@ def test_credentials_go_to_the_base_address_alone(api):
     assert seen["headers"]["x-key"] == "secret"
 
 
+def test_an_address_that_only_the_description_names_is_called_without_credentials(api, monkeypatch):
+    monkeypatch.setattr("toolheads.calls.openapi.is_public", lambda address: True)
+    configured = source(f"{api.url}/v1", headers={"Authorization": "Bearer secret"})
+    with ApiServer() as other:
+        tools = (
+            own_server(f"{api.url}/v10"),
+            own_server(other.url),
+            own_server(other.url, path="/status/401"),
+        )
+        near, far, denied = run(configured, *tools, headers={"X-Key": "secret"})
+        assert (near.outcome, far.outcome, denied.http_status) == ("ok", "ok", 401)
+        assert "the headers of the source were not sent" in denied.error
+        for seen in (*api.seen, *other.seen):
+            assert seen["headers"].keys().isdisjoint({"authorization", "x-key"})
+
+
 @pytest.mark.parametrize(
     "host",
     [
