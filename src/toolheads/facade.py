@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from typing import Any
 from toolheads.bootstrap import make_encoder, resolve_settings
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder, Progress
-from toolheads.errors import ConfigError
+from toolheads.errors import BackboneMismatchError, ConfigError
 from toolheads.heads import Heads, load_heads
 from toolheads.identity import Fingerprint
 from toolheads.indexes import open_index, row_key, space_of
 from toolheads.ports import Encoder
 from toolheads.retrieval import Retriever, RetrieverSettings
 from toolheads.retrieval.building import Scoring
+from toolheads.retrieval.workers import Workers
 from toolheads.scorers.clm import CLMScorer, check_fingerprint
 from toolheads.scorers.hybrid import with_words
 from toolheads.scorers.indexed_corpus import check_recipe
@@ -43,6 +45,9 @@ INDEX_FOLDER, CACHE_FOLDER = "index", "cache"
 """In the folder of a catalogue: rows, and vectors of tools."""
 
 _WARM_FILE = "warm-{}.bin"
+
+_IDENTITY_S = 1.0
+"""How long an encoder may take to say what it is before a retriever starts without knowing."""
 
 
 def load_scorer(
@@ -130,7 +135,9 @@ def load_retriever(
 
     Raises:
         ConfigError: If a setting breaks its rule, or two tools have one id.
-        BackboneMismatchError: If the heads were trained on another encoder than the one given.
+        BackboneMismatchError: If the heads were trained on another encoder than the one given,
+            and it says so at once; else `status` does.
+        EncoderError: If scorer `dense` cannot learn what its encoder is.
         DigestError: If the heads file is not the one its digest promises.
         HeadsFormatError: If it cannot be read as heads.
         IndexStoreError: If the index cannot be opened.
@@ -149,7 +156,7 @@ def load_retriever(
         texts, recipe, probe = loaded.texts, Recipe.of_heads(loaded), loaded.probe
         fingerprint = loaded.fingerprint
         if encoder is not None:
-            check_fingerprint(loaded, Fingerprint(encoder.identity, texts))
+            _refuse_other(encoder, loaded)
     elif scorer == "dense":
         encoder = encoder or make_encoder(resolve_settings())
         fingerprint = Fingerprint(encoder.identity, texts)
@@ -192,6 +199,25 @@ def load_retriever(
         retriever.close()
         raise
     return retriever
+
+
+def _refuse_other(encoder: Encoder, heads: Heads) -> None:
+    """Refuse an encoder that says in time that it is another one; a server may be down, or slow.
+
+    Raises:
+        BackboneMismatchError: If it does.
+    """
+    workers: Workers[None] = Workers("toolheads-encoder-identity", workers=1, waiting=1)
+    future = workers.submit(
+        lambda: check_fingerprint(heads, Fingerprint(encoder.identity, heads.texts))
+    )
+    error = None
+    if future is not None:
+        with suppress(TimeoutError):
+            error = future.exception(timeout=_IDENTITY_S)
+    workers.close()
+    if isinstance(error, BackboneMismatchError):
+        raise error
 
 
 def _embedder_maker(

@@ -73,8 +73,9 @@ class Encoding:
         breaker, filler = self.watch.breaker, self.filler
         if breaker.total and not breaker.is_closed:
             return breaker.reason
-        if filler.refused:
-            return f"{len(filler.refused)} tools cannot be embedded and are found by words alone"
+        refused = filler.refused
+        if refused and (count := sum(key in refused for key in self._builder.state.snapshot.keys)):
+            return f"{count} of {len(self._builder.state.tools)} tools cannot be embedded"
         return filler.error
 
     @property

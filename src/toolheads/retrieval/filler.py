@@ -114,6 +114,7 @@ class Filler:
         wanted = self.missing(self._state())
         missing = {key: tool for key, tool in wanted.items() if key not in there}
         if not missing:
+            self.error = None
             if wanted:  # they were made for an earlier state
                 self._on_rows()
             return False

@@ -7,7 +7,7 @@ from tests.unit.retrieval.odd_encoders import OddEncoder
 from tests.unit.retrieval.worlds import PATIENT, TOOLS, WIDTH, ids, retriever_of, scored, soon
 
 import toolheads
-from toolheads.data import files
+from toolheads.data import files, jsonl
 from toolheads.domain import Tool
 
 NEW = Tool("new/frobnicate", "frobnicate", "new", "frobnicates")
@@ -86,7 +86,7 @@ def test_a_catalogue_that_is_not_there_yet_is_served_once_it_is(tmp_path, caplog
 def test_only_lines_that_changed_are_read(folder, monkeypatch):
     with served(folder) as retriever:
         read: list[bytes] = []
-        whole = files.parse_object
+        whole = jsonl.parse_object
 
         def noted(line):
             read.append(line)

@@ -129,6 +129,8 @@ def test_a_tool_the_encoder_refuses_is_found_by_its_words_and_holds_up_no_other(
         assert "refused a text" in status.reason or "cannot be embedded" in status.reason
         encoder.poison = ""
         assert "x/cursed_thing" in ids(retriever.search("that thing, it is cursed", 10))
+        retriever.update(TOOLS[:30])
+        assert soon(lambda: not retriever.status().degraded)
 
 
 def test_an_encoder_that_is_down_at_the_start_is_used_once_it_comes():
@@ -142,6 +144,25 @@ def test_an_encoder_that_is_down_at_the_start_is_used_once_it_comes():
         encoder.heal()
         assert retriever.wait(20)
         assert soon(lambda: retriever.search("list a song").mode == "dense")
+
+
+def test_a_server_that_cannot_say_what_it_is_yet_is_waited_for_in_the_background(monkeypatch):
+    """An encoder over HTTP asks its server for the width of vectors when it is asked what it is."""
+    encoder = OddEncoder(WIDTH)
+    heads, identity, is_up = heads_for(encoder), encoder.identity, threading.Event()
+
+    def asked(self):
+        if not is_up.is_set():
+            raise toolheads.EncoderError("encoder odd must be reachable, got nothing")
+        return identity
+
+    monkeypatch.setattr(OddEncoder, "identity", property(asked))
+    with retriever_of(encoder=encoder, heads=heads, filled=False) as retriever:
+        assert soon(lambda: "must be reachable" in str(retriever.status().reason))
+        assert retriever.search("list a song").mode == "lexical"
+        is_up.set()
+        assert retriever.wait(20)
+        assert retriever.search("list a song").mode == "dense"
 
 
 def test_tools_that_come_while_the_encoder_is_down_are_found_by_their_words():
