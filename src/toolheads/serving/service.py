@@ -5,11 +5,9 @@ Knows no HTTP and no MCP: plain values in, JSON values out, `ApiError` for what 
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from toolheads.calls import CallResult, Calls
@@ -20,12 +18,13 @@ from toolheads.serving.access import Asker
 from toolheads.serving.api_error import ApiError
 from toolheads.serving.metrics import Metrics
 from toolheads.serving.pages import ToolPages
+from toolheads.serving.recording import Recording
 from toolheads.serving.records import Schemas, found_record, full_record, given_tools
 from toolheads.serving.settings import ServeSettings
 from toolheads.serving.shown import ShownTools
 from toolheads.serving.strict_json import sendable
 from toolheads.serving.workers import Workers
-from toolheads.usage import Call, Search, UsageRecorder
+from toolheads.usage import UsageRecorder
 
 _NOTHING_FITS = (
     "No tool of this catalogue fits the query. Try other words or a smaller step; if nothing "
@@ -58,7 +57,8 @@ class ToolService:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(retriever.status, None if usage is None else usage.status)
-        self._retriever, self._calls, self._usage, self._heads = retriever, calls, usage, heads
+        self._retriever, self._calls = retriever, calls
+        self._recording = Recording(usage, heads)
         self._shown = ShownTools(settings.remembered_searches)
         self._pages = ToolPages(settings)
         self._quick = Workers(settings.quick_workers, "toolheads-quick")
@@ -99,23 +99,7 @@ class ToolService:
         self._shown.add(search_id, asker.access.name, asker.session, shown)
         seconds = time.perf_counter() - start
         self.metrics.search(answer.mode, asker.via, seconds, is_empty=answer.nothing_matches)
-        if self._usage is not None:
-            self._usage.record(
-                Search(
-                    time=datetime.now(UTC),
-                    search_id=search_id,
-                    session=self._usage.digest("session", asker.session)[:32],
-                    shown=tuple(shown),
-                    text=query if self._usage.keeps_texts else None,
-                    digest=self._usage.digest("query", query),
-                    heads=self._heads if answer.mode == "dense" else "",
-                    mode=answer.mode,
-                    catalogue=answer.catalogue,
-                    client=asker.access.name,
-                    via=asker.via,
-                    took_ms=round(seconds * 1e3, 3),
-                )
-            )
+        self._recording.search(asker, search_id, query, answer, shown, seconds * 1e3)
         said: dict[str, Any] = {
             "search_id": search_id,
             "mode": answer.mode,
@@ -191,12 +175,11 @@ class ToolService:
         linked = self._link(asker, tool, search_id)
         kind = str(tool.extra.get("kind", "tools"))
         self.metrics.call(result.outcome, kind, result.took_ms / 1e3)
-        self._record_call(
+        self._recording.call(
             asker,
-            tool,
+            tool.id,
             call_id,
             linked,
-            ok=result.outcome == "ok",
             error="" if result.outcome == "ok" else result.outcome,
             took_ms=result.took_ms,
             arguments=arguments or {},
@@ -228,12 +211,11 @@ class ToolService:
         tool = self._tool(asker, name)
         call_id = secrets.token_hex(12)
         linked = self._link(asker, tool, search_id)
-        self._record_call(
+        self._recording.call(
             asker,
-            tool,
+            tool.id,
             call_id,
             linked,
-            ok=ok,
             error="" if ok else error or "tool_error",
             took_ms=took_ms,
             via="feedback",
@@ -317,39 +299,6 @@ class ToolService:
     def _link(self, asker: Asker, tool: Tool, search_id: str | None) -> str | None:
         return self._shown.search_of(
             tool.id, owner=asker.access.name, session=asker.session, search_id=search_id
-        )
-
-    def _record_call(
-        self,
-        asker: Asker,
-        tool: Tool,
-        call_id: str,
-        search_id: str | None,
-        *,
-        ok: bool,
-        error: str,
-        took_ms: float | None,
-        arguments: Mapping[str, Any] | None = None,
-        via: str | None = None,
-    ) -> None:
-        if self._usage is None:
-            return
-        text = None if arguments is None else json.dumps(arguments, sort_keys=True, default=dict)
-        self._usage.record(
-            Call(
-                time=datetime.now(UTC),
-                tool_id=tool.id,
-                ok=ok,
-                search_id=search_id or "",
-                session=self._usage.digest("session", asker.session)[:32],
-                error=error,
-                call_id=call_id,
-                arguments=text if self._usage.keeps_texts else None,
-                arguments_digest="" if text is None else self._usage.digest("arguments", text),
-                client=asker.access.name,
-                via=via or asker.via,
-                took_ms=None if took_ms is None else round(took_ms, 3),
-            )
         )
 
 

@@ -28,6 +28,7 @@ from toolheads.entrypoints.cli.options import (
 from toolheads.errors import ConfigError, import_extra
 from toolheads.facade import DEFAULT_HEADS, RETRIEVER_SCORERS, encoder_for, load_retriever
 from toolheads.heads import Heads
+from toolheads.indexes import limit_blas_threads
 from toolheads.ports import Encoder
 from toolheads.retrieval import Retriever
 from toolheads.usage import Retention, UsageRecorder
@@ -194,6 +195,7 @@ def _run(args: argparse.Namespace) -> None:
         allowed_hosts=tuple(args.allowed_host),
         allowed_origins=tuple(args.allowed_origin),
     )
+    limit_blas_threads(1)  # searches run side by side; each with all cores would slow the others
     keys = serving.load_keys(args.keys)
     servers = _servers(args)
     if args.folder is None and not servers:
