@@ -111,6 +111,19 @@ def test_the_size_of_blocks_does_not_change_what_is_found(monkeypatch, dtype):
         np.testing.assert_array_equal(one[1], two[1])
 
 
+def test_rows_whose_products_differ_by_less_than_rounding_are_ordered_rightly():
+    generator = np.random.default_rng(0)
+    base = generator.normal(size=(1, 256))
+    near = (base * (1 + 1e-7 * generator.normal(size=(500, 256)))).astype(np.float32)
+    index = open_index("numpy", space=SPACE, width=256)
+    keys = [f"k{i:03}" for i in range(500)]
+    index.apply(keys, near)
+    query = base.astype(np.float32)
+    scores = (near.astype(np.float64) * query).sum(axis=1).astype(np.float32)
+    best = sorted(zip(-scores, keys, strict=True))[:10]
+    assert found(index, 10, query) == [key for _, key in best]
+
+
 def test_rows_in_float16_never_become_one_large_array(monkeypatch):
     index = open_index("numpy", space=SPACE, width=WIDTH, dtype="float16")
     index.apply([f"k{i}" for i in range(1000)], rows(*range(1000)))
