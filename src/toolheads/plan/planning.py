@@ -11,10 +11,10 @@ from toolheads.errors import ConfigError
 from toolheads.plan.advice import Strategy, advise, checked_limits, what_is_exceeded
 from toolheads.plan.evidence import Evidence, evidence_for
 from toolheads.plan.formats import Format, format_named
-from toolheads.plan.lookup import checked_tools
+from toolheads.plan.lookup import checked_tools, kept_rows
 from toolheads.plan.prompts import Prompts
 from toolheads.plan.retrieval import Retrieval, retrieve
-from toolheads.plan.settings import DEFAULT_SETTINGS, PlanSettings
+from toolheads.plan.settings import DEFAULT_SETTINGS, PlanSettings, check_count
 from toolheads.plan.tokens import token_counter
 from toolheads.plan.two_stage import Message, TwoStage
 from toolheads.ports import Scorer
@@ -120,13 +120,15 @@ def plan_catalogue(
     if not catalogue:
         msg = "tools must hold at least one tool, got none"
         raise ConfigError(msg)
+    kept = kept_rows(catalogue, keep)
     planner = _Planner(
         Prompts(catalogue, form, token_counter(tokenizer), settings),
         context_tokens or None,
         budget_tokens or None,
         query if query and query.strip() else None,
     )
-    return planner.plan(k, tuple(keep), scorer, is_indexed=is_indexed)
+    keep_ids = tuple(catalogue[row].id for row in kept)
+    return planner.plan(k, keep_ids, scorer, is_indexed=is_indexed)
 
 
 class _Planner:
@@ -165,7 +167,7 @@ class _Planner:
         if advice.strategy == "retrieve" or is_over_budget:
             best = found(k)
             if best is None and advice.strategy == "retrieve":
-                return self._made("retrieve", reason, prompts.largest_tokens(k))
+                return self._made("retrieve", reason, prompts.largest_tokens(check_count(k, "k")))
             if best is not None and best.nothing_matches:
                 reason += "; nothing matches the query, so that no tools can be retrieved for it"
             elif best is not None:
@@ -181,10 +183,13 @@ class _Planner:
             tokens = max(menu_tokens, prompts.largest_call_tokens())
             return self._made("two_stage", reason, tokens, menu=menu, menu_tokens=menu_tokens)
         reason += f"; a menu of all takes {menu_tokens:,}, {self._over(menu_tokens)}"
-        return self._retrieved_menu(reason, found(min(self._settings.menu_tools, self._n)))
+        best = found(min(self._settings.menu_tools, self._n))
+        return self._retrieved_menu(reason, best, frozenset(keep))
 
-    def _retrieved_menu(self, reason: str, best: Retrieval | None) -> CataloguePlan:
-        """A menu of as many of the best tools as fit, at least one."""
+    def _retrieved_menu(
+        self, reason: str, best: Retrieval | None, keep: frozenset[str]
+    ) -> CataloguePlan:
+        """A menu of kept tools and of as many of the best as fit, at least one line."""
         prompts, limit = self._prompts, self._limit
         assert limit is not None  # else a menu of all would have been within it
         if best is None:
@@ -194,7 +199,8 @@ class _Planner:
             return self._made(
                 "retrieve_then_menu", reason, tokens, menu_tokens=menu_tokens, menu_size=size
             )
-        menu = prompts.fitting_menu(best.tools, limit)
+        kept_first = sorted(best.tools, key=lambda tool: tool.id not in keep)
+        menu = prompts.fitting_menu(kept_first, limit)
         menu_tokens = prompts.menu_tokens(menu)
         best = replace(best, tools=menu.tools)
         tokens = max(menu_tokens, prompts.largest_call_tokens(menu.tools))

@@ -129,6 +129,18 @@ def test_kept_tools_are_retrieved_in_any_case():
     assert "thing_9" in [t.name for t in plan.retrieval.tools]
 
 
+def test_kept_tools_are_in_a_menu_that_is_cut():
+    plan = planned(LARGE, context_tokens=1000, query="a shop", keep=["thing_4000"])
+    assert plan.strategy == "retrieve_then_menu"
+    assert plan.menu_size < 40  # of 64 that were retrieved
+    assert next(iter(plan.menu.names.values())).name == "thing_4000"
+
+
+def test_a_kept_tool_that_is_not_there_is_refused_whatever_the_plan():
+    with pytest.raises(ConfigError, match="keep must name one tool of the catalogue each"):
+        planned(LIBRARY, keep=["ghost"])
+
+
 def test_a_blank_query_is_none():
     plan = planned(numbered(40), query="  ")
     assert (plan.strategy, plan.retrieval) == ("retrieve", None)
@@ -138,6 +150,8 @@ def test_k_is_looked_at_only_when_tools_are_retrieved():
     assert planned(LIBRARY, k=0).strategy == "one_shot"
     with pytest.raises(ConfigError, match="k must be a whole number >= 1, got 0"):
         planned(numbered(40), k=0, query="x")
+    with pytest.raises(ConfigError, match="k must be a whole number >= 1, got 0"):
+        planned(numbered(40), k=0)
 
 
 @pytest.mark.parametrize(
