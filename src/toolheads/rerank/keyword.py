@@ -1,10 +1,10 @@
 """Keyword reranking: the tools that share the rarest words with a message.
 
 A tool scores the sum, over the distinct words that it shares with the message, of
-idf = ln((n + 1) / (df + 1)) + 1, where n and df count the candidates alone. The sum is exact
-(`math.fsum`), so it does not depend on the order of words. A tool of many words shares some with
-every message, so its score is divided by how much longer it is than the usual tool of the
-catalogue, see `KeywordSettings.long`.
+idf = ln((n + 1) / (df + 1)) + 1, where n and df count the candidates alone. It is added up from the
+rarest word on, so that it does not depend on the order of words. A tool of many words shares some
+with every message, so the score of one that is far longer than the usual tool of the catalogue is
+divided, see `KeywordSettings.long`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
+from toolheads.arrays import Ids
 from toolheads.domain import Tool
 from toolheads.errors import ConfigError
 from toolheads.rerank.words import Words, word_functions
 
+Doubles = npt.NDArray[np.float64]
 Fill = Literal["catalogue", "name", "none"]
 
-DEFAULT_LONG = 2.0
+DEFAULT_LONG = 3.0
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class KeywordSettings:
     """Words that say nothing, for words `ascii`; None takes the package's list."""
     long: float | None = DEFAULT_LONG
     """A tool counts as long from this many times the words of the median tool on, >= 1; its score
-    is divided by how much longer it is. None does not look at length: a tool that holds every
-    word then comes first for every message."""
+    is divided by the square of how much longer it is. None does not look at length: a tool that
+    holds every word then comes first for every message."""
     fill: Fill = "catalogue"
     """Order of the tools that share no word, which fill the list up: as in the catalogue, by
     `name`, or `none` of them is listed. By name, whoever names a tool `aaa` is always shown."""
@@ -96,38 +100,49 @@ class KeywordIndex:
 
     def __init__(self, tools: Sequence[Tool], settings: KeywordSettings | None = None) -> None:
         self.settings = settings or KeywordSettings()
-        self._names = [tool.name for tool in tools]
         of_tool, self._of_query = word_functions(self.settings.words, self.settings.stop_words)
-        self._rows: dict[str, list[int]] = {}
-        """Word → the tools that have it, rising."""
-        sizes = []
+        having: dict[str, list[int]] = {}
+        sizes = np.zeros(len(tools), np.int64)
         for row, tool in enumerate(tools):
             words = of_tool(tool)
-            sizes.append(len(words))
+            sizes[row] = len(words)
             for word in words:
-                self._rows.setdefault(word, []).append(row)
+                having.setdefault(word, []).append(row)
+        self._rows = {word: np.array(rows, np.int64) for word, rows in having.items()}
+        """Word → the tools that have it, rising."""
         self._divisors = _divisors(sizes, self.settings)
+        by_name = sorted(range(len(tools)), key=lambda row: (tools[row].name, row))
+        self._places = np.empty(len(tools), np.int64)
+        """(n,) place of each tool in the order of names."""
+        self._places[by_name] = np.arange(len(tools))
 
-    def scores(self, text: str, rows: Collection[int] | None = None) -> dict[int, float]:
-        """Score the candidates that share a word with a text.
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def scores(self, text: str, rows: Sequence[int] | None = None) -> Doubles:
+        """Score the tools for a text.
 
         Args:
             text: The message.
             rows: Candidates, each once; None for all tools. Words are as rare as they are in these.
 
         Returns:
-            Row → score > 0; other candidates are left out.
+            (n,) float64, finite, >= 0; 0 where no word is shared, and for what is no candidate.
         """
-        among = None if rows is None else frozenset(rows)
-        n = len(self._names) if among is None else len(among)
-        found: dict[int, list[float]] = {}
-        for word in self._of_query(text):
-            having = self._rows.get(word, ())
-            if among is not None:
-                having = [row for row in having if row in among]
-            for row in having:
-                found.setdefault(row, []).append(idf(n, len(having)))
-        return {row: math.fsum(parts) / self._divisors[row] for row, parts in found.items()}
+        among = np.ones(len(self), np.bool_)
+        if rows is not None:
+            among[:] = False
+            among[np.asarray(rows, np.int64)] = True
+        n = int(among.sum())
+        found = [self._rows[word] for word in self._of_query(text) if word in self._rows]
+        parts = [having[among[having]] for having in found]
+        totals = np.zeros(len(self))
+        # Rare words first: tools with equally rare words add up the same numbers in the same
+        # order, and so are equal to the bit, whatever the words and however sets are walked.
+        for part in sorted(parts, key=len):
+            totals[part] += idf(n, len(part))
+        scores: Doubles = totals / self._divisors
+        return scores
 
     def ranking(self, text: str, rows: Sequence[int] | None = None) -> KeywordRanking:
         """Order the candidates: by score, ties by name, then as in the catalogue.
@@ -136,24 +151,25 @@ class KeywordIndex:
             text: The message.
             rows: Candidates in catalogue order; None for all tools.
         """
-        candidates = range(len(self._names)) if rows is None else rows
+        candidates = np.arange(len(self)) if rows is None else np.asarray(rows, np.int64)
         scores = self.scores(text, rows)
-        best = sorted(scores, key=lambda row: (-scores[row], self._names[row], row))
-        rest = [row for row in candidates if row not in scores]
+        matched = candidates[scores[candidates] > 0]
+        best = matched[np.lexsort((self._places[matched], -scores[matched]))]
+        rest = candidates[scores[candidates] == 0]
         if self.settings.fill == "none":
-            rest = []
+            rest = rest[:0]
         if self.settings.fill == "name":
-            rest.sort(key=lambda row: (self._names[row], row))
-        return KeywordRanking((*best, *rest), len(best))
+            rest = rest[np.argsort(self._places[rest])]
+        return KeywordRanking((*best.tolist(), *rest.tolist()), len(best))
 
     def matches(self, text: str) -> bool:
         """Whether any tool shares a word with a text."""
         return any(word in self._rows for word in self._of_query(text))
 
 
-def _divisors(sizes: Sequence[int], settings: KeywordSettings) -> list[float]:
+def _divisors(sizes: Ids, settings: KeywordSettings) -> Doubles:
     """Half of the tools would have to be stuffed to move the median, one is enough for a mean."""
-    if settings.long is None or not sizes:
-        return [1.0] * len(sizes)
-    usual = max(settings.long * median(sizes), 1.0)
-    return [max(size / usual, 1.0) for size in sizes]
+    if settings.long is None or not len(sizes):
+        return np.ones(len(sizes))
+    usual = max(settings.long * float(np.median(sizes)), 1.0)
+    return np.maximum(sizes / usual, 1.0) ** 2

@@ -102,7 +102,7 @@ def test_plain_keyword(case):
     pinned = set(case["pinned"] or ())
     rows = [row for row, tool in enumerate(tools) if tool.name not in pinned]
     scores = KeywordIndex(tools, settings.keyword).scores(case["query"] or "", rows)
-    assert [[tools[row].name, scores.get(row, 0)] for row in rows] == [
+    assert [[tools[row].name, scores[row]] for row in rows] == [
         [name, pytest.approx(score, abs=1e-8)] for name, score in case["scores"]
     ]
 
