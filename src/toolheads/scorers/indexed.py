@@ -29,7 +29,7 @@ from toolheads.scorers.rank_fusion import best_first
 _GATHERED_AT_ONCE = 4096
 """Rows that are taken from the index in one call."""
 
-_FEW = 1024
+_FEW = 256
 """So many tools are scored without asking the index which of them are near."""
 
 _DEEPER = 4
