@@ -16,7 +16,8 @@ from toolheads.decide.similarity import Similarity, SimilarityOf, similarity_of
 from toolheads.domain import Hit, Query, Tool
 from toolheads.errors import ConfigError, ShapeError
 from toolheads.ports import Scorer
-from toolheads.scorers.vectors import check_text
+from toolheads.scorers.bm25 import BM25Scorer
+from toolheads.scorers.vectors import VectorScorer, check_text
 
 Identity = tuple[str | None, str]
 """Server and name of a tool."""
@@ -170,9 +171,18 @@ class Picker:
     def rebuild(self, tools: Sequence[Tool]) -> Picker:
         """A picker over another catalogue with the same scorer and settings; this one stays.
 
-        The scorer is made anew where the picker was given a call that makes one. Else it is
-        copied, as the scorers of this package may be, and the copy is indexed.
+        The scorer is made anew where the picker was given a call that makes one. Else a copy of
+        it is indexed, if it is one whose copies share no corpus.
+
+        Raises:
+            ConfigError: If the scorer is another one; give the picker a call that makes it.
         """
+        if self._make is None and not isinstance(self._scorer, BM25Scorer | VectorScorer):
+            msg = (
+                f"scorer must be a call that makes one for a picker to be rebuilt, got "
+                f"scorer {self._scorer.name}"
+            )
+            raise ConfigError(msg)
         scorer = self._make or copy.copy(self._scorer)
         return Picker(tools, scorer, self._settings, similarity=self._similarity_of)
 

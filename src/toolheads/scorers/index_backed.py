@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from toolheads.arrays import Floats
 from toolheads.domain import Hit, Query, Tool
 from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError
+from toolheads.identity import Fingerprint
 from toolheads.ports import VectorIndex
 from toolheads.scorers.fused import Words
 from toolheads.scorers.indexed import IndexedRows
-from toolheads.scorers.indexed_corpus import DEPTH, IndexedCorpus, spread_of
+from toolheads.scorers.indexed_corpus import DEPTH, IndexedCorpus, gathered, spread_of
 from toolheads.scorers.rank_fusion import RankFusion
 from toolheads.scorers.recipe import Recipe
 from toolheads.scorers.vectors import check_k
@@ -58,6 +60,27 @@ class IndexBackedScorer:
         """Short name for reports."""
         return self._name
 
+    @property
+    def recipe(self) -> Recipe:
+        """What the scores are made of, apart from any corpus."""
+        return self._recipe
+
+    @property
+    def ranks(self) -> RankFusion | None:
+        """How words are mixed in by rank; None where they are not."""
+        return self._ranks
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Encoder and text settings of the vectors."""
+        return self._embedder.fingerprint
+
+    def tool_rows(self) -> Floats:
+        """(n, e) float32, the row of each tool as the index holds it."""
+        _, corpus = self._indexed()
+        rows = corpus.rows
+        return gathered(self._index, [rows.keys[place] for place in rows.row_of.tolist()])
+
     def index(self, tools: Sequence[Tool]) -> None:
         """Take over a corpus: embed and project what is new in it, and remove what is gone."""
         corpus = tuple(tools)
@@ -79,10 +102,7 @@ class IndexBackedScorer:
     def rank(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """Rank the k best tools for each query. See `toolheads.ports.Scorer`."""
         check_k(k)
-        if self._corpus is None:
-            msg = f"{self._name} must have a corpus, got none; call index(tools) first"
-            raise ConfigError(msg)
-        tools, corpus = self._corpus
+        tools, corpus = self._indexed()
         texts = [query.text for query in queries]
         projections = self._recipe.queries(self._embedder, texts, keep=True)
         ranked = []
@@ -93,3 +113,9 @@ class IndexBackedScorer:
                 [Hit(tools[i], float(score)) for i, score in zip(rows, scores, strict=True)]
             )
         return ranked
+
+    def _indexed(self) -> tuple[tuple[Tool, ...], IndexedCorpus]:
+        if self._corpus is None:
+            msg = f"{self._name} must have a corpus, got none; call index(tools) first"
+            raise ConfigError(msg)
+        return self._corpus

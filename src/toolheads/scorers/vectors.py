@@ -101,6 +101,11 @@ class VectorScorer:
         return self._recipe
 
     @property
+    def ranks(self) -> RankFusion | None:
+        """How words are mixed in by rank; None where they are not."""
+        return self._ranks
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """Encoder and text settings of the vectors."""
         return self._embedder.fingerprint

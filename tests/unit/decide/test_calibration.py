@@ -25,6 +25,8 @@ from toolheads.errors import CalibrationError, ConfigError
 from toolheads.heads import Views
 from toolheads.scorers.bm25 import BM25Scorer
 from toolheads.scorers.dense import DenseScorer
+from toolheads.scorers.hybrid import HybridScorer
+from toolheads.scorers.rank_fusion import RankFusion
 from toolheads.texts import TextSettings
 
 VERBS = ["open", "close", "send", "read", "delete", "share", "print", "rename", "copy", "archive"]
@@ -165,6 +167,13 @@ def test_another_scorer_is_refused_and_told_apart(made):
     ]:
         with pytest.raises(CalibrationError, match=said):
             calibration.check(other, TOOLS)
+
+
+def test_scores_that_are_mixed_by_rank_are_others():
+    embedder = Embedder(HashEncoder(16))
+    by_score, by_rank = HybridScorer(embedder), HybridScorer(embedder, ranks=RankFusion())
+    assert subject_of(by_score) != subject_of(by_rank)
+    assert subject_of(by_rank) != subject_of(HybridScorer(embedder, ranks=RankFusion(depth=7)))
 
 
 def test_other_parameters_of_bm25_are_refused(made):

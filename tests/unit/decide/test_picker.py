@@ -266,6 +266,11 @@ def test_a_scorer_that_is_made_anew_for_each_catalogue_needs_no_copy():
     assert bound(old.rebuild([TWO[1]]).resolve("x")) == TWO[1]
 
 
+def test_a_scorer_whose_copies_may_share_a_corpus_is_not_copied():
+    with pytest.raises(ConfigError, match=r"must be a call that makes one .* got scorer given"):
+        picker(TWO, [0.5, 0.5]).rebuild(TWO[:1])
+
+
 def test_other_settings_need_no_new_index():
     scorer = GivenScorer([0.625, 0.25])
     one = Picker(TWO, scorer, BINARY)

@@ -12,7 +12,10 @@ from toolheads.decide.similarity import similarity_of
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder
 from toolheads.errors import ShapeError
+from toolheads.indexes.numpy_index import NumpyIndex
 from toolheads.scorers.dense import DenseScorer
+from toolheads.scorers.index_backed import IndexBackedScorer
+from toolheads.scorers.recipe import Recipe
 
 texts = st.text(max_size=30)
 tools = st.lists(
@@ -61,6 +64,17 @@ def test_a_scorer_with_rows_is_asked_for_them():
     by_rows, by_text = similarity_of(scorer, some), by_embedding(scorer._embedder)(some)
     np.testing.assert_array_equal(by_rows.to(0, np.arange(3)), by_text.to(0, np.arange(3)))
     assert isinstance(similarity_of(GivenScorer([]), some), WordSimilarity)
+
+
+def test_rows_in_an_index_are_compared_too():
+    some = [Tool("1", "mail"), Tool("2", "rain"), Tool("3", "mail")]
+    embedder = Embedder(HashEncoder(32))
+    recipe = Recipe.frozen(32)
+    index = NumpyIndex(space="s", width=32)
+    scorer = IndexBackedScorer("dense", embedder, recipe, index, "\n".join)
+    scorer.index(some)
+    found = similarity_of(scorer, some).to(0)
+    np.testing.assert_allclose(found, by_embedding(embedder)(some).to(0), atol=1e-6)  # float32
 
 
 def test_a_scorer_with_too_few_rows_is_refused():

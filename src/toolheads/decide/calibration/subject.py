@@ -16,6 +16,7 @@ from toolheads.heads import Head
 from toolheads.identity import Fingerprint
 from toolheads.ports import Scorer
 from toolheads.scorers.bm25 import BM25Scorer
+from toolheads.scorers.rank_fusion import RankFusion
 from toolheads.scorers.recipe import Recipe
 from toolheads.texts.formats import schema_parameters
 
@@ -33,6 +34,11 @@ SHARE_SLACK = 0.5
 @runtime_checkable
 class HasRecipe(Protocol):
     """A scorer over vectors."""
+
+    @property
+    def ranks(self) -> RankFusion | None:
+        """How words are mixed in by rank; None where they are not."""
+        ...
 
     @property
     def recipe(self) -> Recipe:
@@ -54,7 +60,8 @@ def subject_of(scorer: Scorer) -> dict[str, Any]:
     """
     subject: dict[str, Any] = {"scorer": scorer.name}
     if isinstance(scorer, HasRecipe):
-        subject |= scorer.fingerprint.to_json() | {"recipe": _recipe_sha256(scorer.recipe)}
+        recipe = _recipe_sha256(scorer.recipe, scorer.ranks)
+        subject |= scorer.fingerprint.to_json() | {"recipe": recipe}
     if isinstance(scorer, BM25Scorer):
         subject |= {"k1": scorer.k1, "b": scorer.b}
     own = getattr(scorer, "calibration_subject", None)
@@ -125,12 +132,13 @@ class CatalogueKind:
         return asdict(self)
 
 
-def _recipe_sha256(recipe: Recipe) -> str:
+def _recipe_sha256(recipe: Recipe, ranks: RankFusion | None) -> str:
     digest = hashlib.sha256()
     for head in (recipe.state, recipe.action):
         _add_head(digest, head)
     fusion = None if recipe.fusion is None else recipe.fusion.to_json()
-    settings = json.dumps([recipe.views.to_json(), fusion], sort_keys=True)
+    by_rank = None if ranks is None else asdict(ranks)
+    settings = json.dumps([recipe.views.to_json(), fusion, by_rank], sort_keys=True)
     digest.update(settings.encode())
     return digest.hexdigest()
 
