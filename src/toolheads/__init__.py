@@ -24,6 +24,7 @@ from toolheads.embedder import Embedder
 from toolheads.errors import (
     BackboneMismatchError,
     CacheError,
+    CalibrationError,
     ChatError,
     ClientError,
     ConfigError,
@@ -66,6 +67,7 @@ __all__ = [
     "BackboneMismatchError",
     "CLMScorer",
     "CacheError",
+    "CalibrationError",
     "ChatError",
     "Client",
     "ClientError",
