@@ -62,7 +62,7 @@ class Hosts:
 
     def _check_origin(self, given: list[str]) -> None:
         for origin in given:
-            host = urlsplit_host(origin)
+            host = _host_of(origin)
             if origin.lower() in self.origins or (host and self._knows(host)):
                 continue
             msg = f"Origin must be an allowed one, got {origin[:100]!r}; see --allowed-origin"
@@ -73,13 +73,13 @@ class Hosts:
         return name in self.hosts or _without_port(name) in self.hosts
 
 
-def urlsplit_host(origin: str) -> str:
+def _host_of(origin: str) -> str:
     """Host and port of an origin; empty if it is none (`null`)."""
     try:
         parts = urlsplit(origin)
     except ValueError:
         return ""
-    return parts.netloc if parts.scheme in ("http", "https") and "@" not in parts.netloc else ""
+    return parts.netloc if parts.scheme in ("http", "https") else ""
 
 
 def _plain(host: str) -> str:
