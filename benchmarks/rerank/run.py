@@ -35,7 +35,7 @@ DEFAULT = KeywordSettings()
 VARIANTS = {"no defence": replace(DEFAULT, long=None), "default": DEFAULT}
 MORE = {
     "plain": KeywordSettings.plain(),
-    **{f"long {long}": replace(DEFAULT, long=long) for long in (1.5, 2.0, 4.0)},
+    **{f"long {long}": replace(DEFAULT, long=long) for long in (2.0, 3.0, 5.0)},
 }
 WORDS = 300
 """Distinct words of a stuffed tool."""

@@ -25,7 +25,7 @@ from toolheads.rerank.words import Words, word_functions
 Doubles = npt.NDArray[np.float64]
 Fill = Literal["catalogue", "name", "none"]
 
-DEFAULT_LONG = 3.0
+DEFAULT_LONG = 4.0
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def test_without_a_look_at_length_it_comes_first_for_all():
 
 def test_usual_tools_are_not_held_back():
     scores = {}
-    for long in (None, 4.0):
+    for long in (None, 5.0):
         settings = RerankSettings(method="keyword", keyword=KeywordSettings(long=long))
         scores[long] = [Reranker(GARDEN, settings).rerank(text).names for text in ASKED]
-    assert scores[None] == scores[4.0]
+    assert scores[None] == scores[5.0]
