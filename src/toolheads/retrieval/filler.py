@@ -71,6 +71,8 @@ class Filler:
         self._batch = _FIRST_TOOLS
         self.refused: frozenset[str] = frozenset()
         """Keys of tools that cannot be embedded."""
+        self._suspect: str | None = None
+        """Key of a tool that failed alone, although the encoder could be used afterwards."""
         self.error: str | None = None
         """Why the last rows could not be made or written; None when all is well."""
         self._thread = threading.Thread(target=self._run, name="toolheads-filler", daemon=True)
@@ -189,11 +191,13 @@ class Filler:
             self._pause(0.05)
         if not self._watch.is_usable:
             return
-        # It works for others: one of these texts is at fault.
+        # It works for others: one of these texts is at fault, or the encoder was away for a while.
         if len(batch) == 1:
-            self.refused |= set(batch)
-            _log.warning("a tool is found by its words alone: %s", self.error)
-            self._on_rows()
+            if self._suspect == batch[0]:
+                self.refused |= set(batch)
+                _log.warning("a tool is found by its words alone: %s", self.error)
+                self._on_rows()
+            self._suspect = batch[0]
         self._batch = max(1, len(batch) // 2)
 
     def _pause(self, seconds: float) -> None:

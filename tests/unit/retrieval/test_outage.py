@@ -21,7 +21,7 @@ from tests.unit.retrieval.worlds import (
 
 import toolheads
 from toolheads.domain import Tool
-from toolheads.errors import IndexStoreError
+from toolheads.errors import EncoderError, IndexStoreError
 
 MOODS = {
     "fails": "refused connection",
@@ -130,6 +130,24 @@ def test_a_tool_the_encoder_refuses_is_found_by_its_words_and_holds_up_no_other(
         encoder.poison = ""
         assert "x/cursed_thing" in ids(retriever.search("that thing, it is cursed", 10))
         retriever.update(TOOLS[:30])
+        assert soon(lambda: not retriever.status().degraded)
+
+
+def test_a_tool_that_failed_while_the_encoder_went_away_for_a_moment_is_embedded_all_the_same():
+    class Blinking(OddEncoder):
+        blinks = 1
+
+        def encode(self, texts):
+            if self.blinks and any("cursed" in text for text in texts):
+                self.blinks -= 1
+                raise EncoderError("encoder odd must be reachable, got a refused connection")
+            return super().encode(texts)
+
+    encoder = Blinking(WIDTH)
+    with retriever_of(TOOLS[:30], encoder=encoder, heads=heads_for(OddEncoder(WIDTH))) as retriever:
+        retriever.update([*TOOLS[:30], Tool("x/cursed_thing", "cursed_thing", "x", "a cursed one")])
+        assert soon(lambda: not encoder.blinks)
+        assert soon(lambda: retriever.status().pending == 0)
         assert soon(lambda: not retriever.status().degraded)
 
 
