@@ -79,6 +79,13 @@ class Shard:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def let_go(self) -> None:
+        """Give the pages that were read back to the system; they are read again when needed."""
+        mapped = self._whole.obj
+        # Not there on every system, and only a matter of memory.
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
     def is_intact(self) -> bool:
         """Whether the sha256 of all bytes is the one in the name."""
         if self._is_mapped:

@@ -180,6 +180,13 @@ class VectorCache:
                 pass
             return self._matrix()
 
+    def let_go(self) -> None:
+        """Let go of the memory that vectors read so far take; none of them is lost."""
+        with self._mutex:
+            for shard in self._shards:
+                if shard is not None:
+                    shard.let_go()
+
     def rounded(self, vectors: Floats) -> Floats:
         """(n, d) float32 vectors as they would be after storing and reading them."""
         return to_floats(to_stored(vectors, self.dtype), self.dtype)

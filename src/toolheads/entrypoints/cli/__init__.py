@@ -19,6 +19,7 @@ from toolheads.errors import ToolheadsError
 
 _GROUPS = (
     "embed",
+    "reindex",
     "cache",
     "heads",
     "search",

@@ -103,7 +103,17 @@ class Folder:
         Returns:
             The same, its rows mapped.
         """
-        entry = write_segment(self.path, segment)
+        return self.adopt(write_segment(self.path, segment))
+
+    def adopt(self, entry: Entry) -> Segment:
+        """Take in a segment file that was written here; it counts once a manifest lists it.
+
+        Returns:
+            The segment, its rows mapped.
+
+        Raises:
+            DamageError: If the file is not what the entry says.
+        """
         self._entries[entry.file] = entry
         self._checked.add(entry.file)
         written = self._read_segment(entry)

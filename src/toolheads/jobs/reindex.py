@@ -1,0 +1,252 @@
+"""The job: tools, heads and a cache in, a fresh index out, in bounded memory.
+
+What is held for each tool is a digest of its id and one of its key. Texts, vectors and rows are
+held for one batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from toolheads.data.jsonl import shown
+from toolheads.errors import DataError
+from toolheads.heads import Heads
+from toolheads.jobs.inputs import Line, input_files, read_inputs
+from toolheads.jobs.pointer import Current, write_current
+from toolheads.jobs.quarantine import Quarantine
+from toolheads.jobs.rows import RowMaker
+from toolheads.jobs.target import Target, Writing, open_target
+from toolheads.ports import Encoder
+
+_BATCH_ENTRIES = 1 << 22
+_MOST_TOOLS = 8192
+"""Of one batch. Its vectors have so many entries at most, 16 MB in float32; about ten such arrays
+are held at once."""
+
+_QUARANTINE = "quarantine.jsonl"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a job did."""
+
+    seen: int
+    """Lines that were read."""
+    tools: int
+    """Lines that are tools with a row now."""
+    failed: int
+    """Lines that are in the quarantine."""
+    embedded: int
+    """Texts that the encoder was asked for."""
+    reused: int
+    """Texts whose vectors were in the cache."""
+    added: int
+    """Rows that are new in the index."""
+    removed: int
+    """Rows that are not in it any more."""
+    kept: int
+    """Rows that were in it before, and stay."""
+    resumed: int
+    """Of the rows that are new, those that an earlier run had made when it ended early."""
+    size_bytes: int
+    """Written for new rows."""
+    seconds: float
+    index: str
+    space: str
+    width: int
+    dtype: str
+    place: str
+    """The folder, or `database`."""
+    quarantine: str | None
+    """File of the lines that failed; None when there are none."""
+
+    @property
+    def texts_per_second(self) -> float | None:
+        """Texts that became part of rows, for each second; None when there were none."""
+        texts = self.embedded + self.reused
+        return texts / self.seconds if texts and self.seconds else None
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON types only."""
+        return {**asdict(self), "texts_per_second": self.texts_per_second}
+
+
+def reindex(
+    tools: Sequence[str | Path],
+    heads: Heads,
+    target: Target,
+    *,
+    encoder: Callable[[], Encoder],
+    cache: str | Path,
+    cache_dtype: str = "float16",
+    quarantine: str | Path | None = None,
+    batch_tools: int | None = None,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """Make an index hold the rows of these tools, and no others, in one step at the end.
+
+    A run that is killed goes on where it was when the same is run again: vectors are in the cache,
+    rows beside the index. Run over the same tools again it changes nothing.
+
+    Args:
+        tools: JSONL and Parquet files, and folders of them, see `toolheads.jobs.inputs`.
+        heads: Project the vectors.
+        target: The index.
+        encoder: Makes the encoder of the heads; called once a text is not in the cache.
+        cache: Folder that keeps vectors.
+        cache_dtype: What it keeps them in.
+        quarantine: File for lines that cannot be used; None puts it beside the index.
+        batch_tools: Tools that are held at once; None fits the width.
+        threads: Threads that project.
+        progress: Told how many lines are done.
+
+    Raises:
+        DataError: If a file cannot be read, or no line is a tool; the index stays as it is.
+        EncoderError: If the encoder fails.
+        BackboneMismatchError: If encoder or cache are of other weights than the heads.
+        ConfigError: If a setting breaks its rule.
+        CacheError: If the cache cannot be read or written.
+        IndexStoreError: If the index cannot be, or another job is at work on it.
+    """
+    began = time.monotonic()
+    files = input_files([Path(place) for place in tools])
+    maker = RowMaker(heads, encoder, Path(cache), dtype=cache_dtype, threads=threads)
+    try:
+        writing = open_target(target, space=maker.space, width=maker.width)
+        try:
+            bad = Quarantine(Path(quarantine or (target.folder or Path()) / _QUARANTINE))
+            job = _Job(maker, writing, bad, batch_tools, progress or _no_progress)
+            try:
+                job.read(files)
+            finally:
+                bad.close()
+            swapped = writing.finish(job.is_wanted)
+        finally:
+            writing.close()
+    finally:
+        maker.close()
+    if target.folder is not None:
+        about = Current(
+            target.kind,
+            maker.space,
+            maker.width,
+            target.dtype,
+            heads.name,
+            job.wanted,
+            dict(target.settings),
+        )
+        write_current(Path(target.folder), about)
+    return Report(
+        seen=job.seen,
+        tools=job.tools,
+        failed=bad.count,
+        embedded=maker.counts.embedded,
+        reused=maker.counts.reused,
+        added=swapped.added,
+        removed=swapped.removed,
+        kept=job.wanted - swapped.added,
+        resumed=writing.resumed,
+        size_bytes=swapped.size_bytes,
+        seconds=time.monotonic() - began,
+        index=target.kind,
+        space=maker.space,
+        width=maker.width,
+        dtype=target.dtype,
+        place="database" if target.is_database else str(target.folder),
+        quarantine=str(bad.path) if bad.count else None,
+    )
+
+
+class _Job:
+    """Reads tools batch by batch, and adds the rows that are not there."""
+
+    def __init__(
+        self,
+        maker: RowMaker,
+        writing: Writing,
+        quarantine: Quarantine,
+        batch_tools: int | None,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._maker, self._writing, self._quarantine = maker, writing, quarantine
+        fitting = max(1, min(_MOST_TOOLS, _BATCH_ENTRIES // maker.entries))
+        self._batch, self._progress = batch_tools or fitting, progress
+        self._ids: set[bytes] = set()
+        self._keys: set[bytes] = set()
+        self.seen = self.tools = 0
+
+    @property
+    def wanted(self) -> int:
+        """Rows that the index is to hold."""
+        return len(self._keys)
+
+    def is_wanted(self, key: str) -> bool:
+        """Whether the row of a key belongs to a tool."""
+        return _digest(key) in self._keys
+
+    def read(self, files: Sequence[Path]) -> None:
+        """Read all tools, and add what is missing.
+
+        Raises:
+            DataError: If none of them can be used.
+        """
+        for batch in self._batches(files):
+            self._add(batch)
+            self._progress(self.seen)
+        if not self._keys:
+            msg = (
+                f"tools must hold at least one that can be used, got none in {self.seen} "
+                f"line{'s'[: self.seen != 1]}; the index stays as it is"
+            )
+            raise DataError(msg)
+
+    def _batches(self, files: Sequence[Path]) -> Iterator[list[Line]]:
+        batch: list[Line] = []
+        for line in read_inputs(files):
+            self.seen += 1
+            if line.tool is None:
+                self._quarantine.add(line, line.reason)
+                continue
+            known = _digest(line.tool.id)
+            if known in self._ids:
+                self._quarantine.add(line, f"duplicate id {shown(line.tool.id)}")
+                continue
+            self._ids.add(known)
+            batch.append(line)
+            if len(batch) == self._batch:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _add(self, batch: Sequence[Line]) -> None:
+        texts = [self._maker.texts(line.tool) for line in batch if line.tool is not None]
+        keys = [self._maker.key(of_tool) for of_tool in texts]
+        first = {key: place for place, key in reversed(list(enumerate(keys)))}
+        fresh = sorted(place for key, place in first.items() if not self._writing.is_there(key))
+        refused: dict[str, str] = {}
+        if fresh:
+            made = self._maker.rows([texts[place] for place in fresh])
+            refused = {keys[fresh[place]]: why for place, why in made.refused.items()}
+            if made.places:
+                self._writing.add([keys[fresh[place]] for place in made.places], made.rows)
+        for line, key in zip(batch, keys, strict=True):
+            if key in refused:
+                self._quarantine.add(line, refused[key])
+            else:
+                self.tools += 1
+                self._keys.add(_digest(key))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _no_progress(seen: int) -> None:
+    """The default: say nothing."""
