@@ -29,6 +29,7 @@ _MOST_TOOLS = 8192
 are held at once."""
 
 _QUARANTINE = "quarantine.jsonl"
+"""Beside the index; in the working folder, with a longer name, for a database."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def reindex(
     try:
         writing = open_target(target, space=maker.space, width=maker.width)
         try:
-            bad = Quarantine(Path(quarantine or (target.folder or Path()) / _QUARANTINE))
+            bad = Quarantine(Path(quarantine) if quarantine else _beside(target))
             job = _Job(maker, writing, bad, batch_tools, progress or _no_progress)
             try:
                 job.read(files)
@@ -242,6 +243,12 @@ class _Job:
             else:
                 self.tools += 1
                 self._keys.add(_digest(key))
+
+
+def _beside(target: Target) -> Path:
+    if target.folder is None:
+        return Path(f"toolheads-{_QUARANTINE}")
+    return Path(target.folder) / _QUARANTINE
 
 
 def _digest(text: str) -> bytes:

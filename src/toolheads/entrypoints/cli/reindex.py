@@ -77,8 +77,8 @@ def register(subparsers: Any) -> None:
         dest="settings",
         action="append",
         default=[],
-        metavar="NAME=NUMBER",
-        help="a setting of the index, such as lists=4096; may be repeated",
+        metavar="NAME=VALUE",
+        help="a setting of the index, such as lists=4096 or table=rows; may be repeated",
     )
     add_cache_option(parser)
     parser.add_argument(
@@ -91,7 +91,7 @@ def register(subparsers: Any) -> None:
         "--quarantine",
         type=Path,
         metavar="FILE",
-        help="where bad lines go, with the reason (default: quarantine.jsonl beside the index)",
+        help="where bad lines go, with the reason (default: quarantine.jsonl in --out)",
     )
     parser.add_argument(
         "--project-threads",
@@ -164,12 +164,14 @@ def as_text(report: Report) -> str:
 def _settings(listed: list[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for given in listed:
-        name, _, number = given.partition("=")
+        name, equals, value = given.partition("=")
+        if not name or not equals or not value:
+            msg = f"--set must be NAME=VALUE, got {given!r:.80}"
+            raise ConfigError(msg)
         try:
-            settings[name] = int(number)
+            settings[name] = json.loads(value)
         except ValueError:
-            msg = f"--set must be NAME=NUMBER, got {given!r:.80}"
-            raise ConfigError(msg) from None
+            settings[name] = value
     return settings
 
 

@@ -27,6 +27,7 @@ from toolheads.indexes.pgvector_index.table import (
     extension_version,
     set_local,
 )
+from toolheads.indexes.pgvector_index.takeover import move_rows
 from toolheads.indexes.precision import to_stored
 from toolheads.indexes.scan import lengths
 
@@ -177,6 +178,32 @@ class PgvectorIndex:
         if values:
             self._make_index()
 
+    def take_over(self, staged: PgvectorIndex, removed: Collection[str] = ()) -> None:
+        """Take over all rows of another table, and remove others, in one transaction.
+
+        Args:
+            staged: Of the same database, space and settings but for the first part of the table's
+                name. Its table is gone afterwards, and it is not to be used any more.
+            removed: Keys to remove; one that the other table has as well is kept.
+
+        Raises:
+            IndexStoreError: If the database fails; nothing is changed.
+        """
+        gone = sorted(checked_keys(removed, "removed"))
+        if not len(self):
+            staged._index_from = self._index_from
+            staged._make_index()  # before anybody searches it
+
+        def move(connection: Any) -> None:
+            set_local(connection, "statement_timeout", f"{round(self._write_timeout_s * 1000)}ms")
+            # If the connection broke after the commit, this is the second try.
+            if self._database_has(connection, staged):
+                move_rows(connection, self._table, staged._table, gone)
+
+        self._database.run(_at_once(move))
+        staged.close()
+        self._make_index()
+
     def search(self, queries: Floats, k: int) -> list[tuple[list[str], Floats]]:
         """See `toolheads.ports.VectorIndex`."""
         floats, count = checked_queries(queries, k, width=self._width)
@@ -211,6 +238,11 @@ class PgvectorIndex:
     def close(self) -> None:
         """See `toolheads.ports.VectorIndex`."""
         self._database.close()
+
+    def _database_has(self, connection: Any, other: PgvectorIndex) -> bool:
+        schema, name = other._table.settings.place
+        statement = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = %s"
+        return connection.execute(statement, [schema, name]).fetchone() is not None
 
     def _make_index(self) -> None:
         """Build the HNSW index when it is due. Without it rows are found all the same."""

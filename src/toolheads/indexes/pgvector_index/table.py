@@ -56,6 +56,11 @@ class TableSettings:
                 raise ConfigError(msg)
 
     @property
+    def place(self) -> tuple[str, str]:
+        """Schema and name of the table."""
+        return self.schema, self.name
+
+    @property
     def name(self) -> str:
         """Name of the table, without the schema."""
         digest = hashlib.sha256(f"{self.space} {self.dtype}".encode()).hexdigest()
@@ -95,8 +100,8 @@ class Table:
         """Whether the rows get an HNSW index once there are enough."""
         return self.settings.hnsw and self.settings.width <= _WIDEST_INDEXED[self.indexed_kind]
 
-    def write(self, statement: str) -> Any:
-        """A statement with the names of this table filled in."""
+    def write(self, statement: str, **names: tuple[str, ...]) -> Any:
+        """A statement with the names of this table filled in, and others: schema and name."""
         sql, settings = self._sql, self.settings
         return sql.SQL(statement).format(
             table=sql.Identifier(settings.schema, settings.name),
@@ -109,6 +114,7 @@ class Table:
             operators=sql.SQL(f"{self.indexed_kind}_ip_ops"),
             neighbours=sql.Literal(settings.neighbours),
             ef_construction=sql.Literal(settings.ef_construction),
+            **{part: sql.Identifier(*name) for part, name in names.items()},
         )
 
     def make(self, connection: Any) -> None:
