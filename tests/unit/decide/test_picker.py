@@ -77,6 +77,18 @@ def test_a_twin_on_the_same_server_is_a_duplicate_however_far_down():
     assert names(one.shortlist("x", 9)) == ["one", "b", "c", "d", "copy"]
 
 
+@pytest.mark.parametrize(
+    ("threshold", "is_twin"),
+    [(0.75, True), (float(np.nextafter(np.float32(0.75), np.float32(1))), False)],
+)
+def test_a_similarity_of_exactly_the_threshold_makes_a_duplicate(threshold, is_twin):
+    tools = [tool("one"), tool("two")]
+    settings = BINARY.changed(duplicate_threshold=threshold)
+    one = picker(tools, [0.875, 0.5], settings, rows=[[1, 0], [0.75, 0.4375**0.5]])
+    assert isinstance(one.resolve("x"), Duplicate) == is_twin
+    assert len(one.near_duplicates([("a", "one"), ("a", "two")])) == is_twin
+
+
 def test_a_twin_on_another_server_is_no_duplicate():
     tools = [tool("one"), tool("one", "b")]
     assert isinstance(picker(tools, [0.875, 0.8125], rows=SAME[:2]).resolve("x"), Ambiguous)
