@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import types
 import zipfile
@@ -33,6 +34,8 @@ HEAVY = [
     "vllm",
     "scipy",
     "pandas",
+    "pyarrow",
+    "huggingface_hub",
 ]
 PACKAGES = {"toolheads", "toolheads_train"}
 
@@ -129,3 +132,21 @@ def test_the_wheel_holds_exactly_the_two_packages(tmp_path):
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
     assert "toolheads/packaged_heads/index.json" in names
     assert not [name for name in names if "tests/" in name or name.endswith((".pyc", ".ckpt"))]
+
+
+@pytest.mark.slow
+def test_the_source_distribution_holds_what_the_tests_read(tmp_path):
+    build = pytest.importorskip("hatchling.builders.sdist", reason="needs hatchling")
+    (sdist,) = build.SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    held = names | {name.split("/")[0] for name in names}
+    tests = [name for name in names if name.startswith("tests/") and name.endswith(".py")]
+    read = {
+        name
+        for test in tests
+        for name in re.findall(r'\bROOT / ["]([^"]+)["]', (ROOT / test).read_text("utf-8"))
+    }
+    assert read >= {"src", "configs", "constraints.txt"}
+    assert read - held == set()
+    assert {name for name in held if name.startswith("benchmarks/") and "/work/" in name} == set()

@@ -1,4 +1,4 @@
-"""`toolheads data`: look at data sets before anything is spent on them."""
+"""`toolheads data`: get data sets, and look at them before anything is spent on them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from toolheads.data.datasets import Dataset, dataset_folders, read_dataset
 from toolheads.data.records import SPLITS
+from toolheads.entrypoints.cli.data_pull import register_pull
 from toolheads.errors import DataError, Fault
 from toolheads.sample import dataset_path
 
@@ -18,7 +19,7 @@ _SHOWN = DataError.shown
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands of this group."""
-    group = subparsers.add_parser("data", help="check data sets", description=__doc__)
+    group = subparsers.add_parser("data", help="get and check data sets", description=__doc__)
     commands = group.add_subparsers(metavar="COMMAND", required=True)
     check = commands.add_parser(
         "check",
@@ -35,6 +36,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     check.add_argument("--json", action="store_true", help="print the answer as JSON")
     check.set_defaults(run=_check)
+    register_pull(commands)
 
 
 def _check(args: argparse.Namespace) -> int:
