@@ -16,8 +16,11 @@ import json
 import re
 import sys
 import zlib
+from typing import Any
 
 import numpy as np
+
+from toolheads.arrays import Floats
 
 MODEL = "words"
 _ROWS = 1 << 14
@@ -31,13 +34,14 @@ class Words:
         rows = np.random.default_rng(0).standard_normal((_ROWS, width), dtype=np.float32)
         self.rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    def vector(self, text: str) -> np.ndarray:
+    def vector(self, text: str) -> Floats:
         words = [zlib.crc32(word.encode()) % _ROWS for word in set(_WORD.findall(text.lower()))]
-        vector = self.rows[sorted(words) or [0]].sum(axis=0)
-        return vector / np.linalg.norm(vector)
+        vector: Floats = self.rows[sorted(words) or [0]].sum(axis=0)
+        vector /= np.linalg.norm(vector)
+        return vector
 
 
-def answer(words: Words, body: dict) -> dict:
+def answer(words: Words, body: dict[str, Any]) -> dict[str, Any]:
     given = body["input"]
     vectors = [words.vector(text) for text in ([given] if isinstance(given, str) else given)]
     as_base64 = body.get("encoding_format") == "base64"
