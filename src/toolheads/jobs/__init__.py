@@ -1,7 +1,7 @@
 """Offline jobs over more tools than fit into memory: a fresh index by morning."""
 
 from toolheads.jobs.pointer import Current, open_current, read_current
-from toolheads.jobs.reindex import Report, reindex
+from toolheads.jobs.reindexing import Report, reindex
 from toolheads.jobs.target import Target
 
 __all__ = ["Current", "Report", "Target", "open_current", "read_current", "reindex"]
