@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -28,7 +29,7 @@ from toolheads.entrypoints.cli.options import (
 from toolheads.errors import ConfigError, import_extra
 from toolheads.facade import DEFAULT_HEADS, RETRIEVER_SCORERS, encoder_for, load_retriever
 from toolheads.heads import Heads
-from toolheads.indexes import limit_blas_threads
+from toolheads.indexes import KINDS, limit_blas_threads
 from toolheads.ports import Encoder
 from toolheads.retrieval import Retriever
 from toolheads.usage import Retention, UsageRecorder
@@ -156,9 +157,7 @@ def _add_search_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--width", type=int, metavar="N", help="leading entries of a projection to keep"
     )
-    group.add_argument(
-        "--index", choices=("numpy", "faiss", "pgvector"), default="numpy", help="default: numpy"
-    )
+    group.add_argument("--index", choices=KINDS, default="numpy", help="default: numpy")
     group.add_argument(
         "--dsn", metavar="DSN", help=f"database of index pgvector (default: ${DSN_VARIABLE})"
     )
@@ -195,6 +194,9 @@ def _run(args: argparse.Namespace) -> None:
         allowed_hosts=tuple(args.allowed_host),
         allowed_origins=tuple(args.allowed_origin),
     )
+    if not args.verbose:
+        # A server that prints what is no message would have a traceback logged for each line.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
     limit_blas_threads(1)  # searches run side by side; each with all cores would slow the others
     keys = serving.load_keys(args.keys)
     servers = _servers(args)
