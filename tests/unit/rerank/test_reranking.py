@@ -52,6 +52,11 @@ def test_named_tools_come_first_then_pinned_ones_in_catalogue_order():
     assert chosen.report.pinned == ("list_beds", "order_compost")
 
 
+def test_a_tool_that_is_named_and_pinned_is_listed_once():
+    chosen = rerank(GARDEN, "prune_tree", "keyword", top_n=0, pinned=["prune_tree", "mow_lawn"])
+    assert chosen.names == ("prune_tree", "mow_lawn")
+
+
 def test_a_pin_is_a_name_or_an_id_and_an_unknown_one_is_reported():
     tools = [Tool("a/run", "run", "a"), Tool("b/run", "run", "b"), Tool("b/stop", "stop", "b")]
     by_id = rerank(tools, "", "keyword", top_n=0, pinned=["b/run", "ghost", "b/run"])
