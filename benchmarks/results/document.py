@@ -14,7 +14,7 @@ from toolheads.evaluation.table import put_between_markers
 
 BLOCKS = (
     *("summary", "unseen", "unseen-paired", "unseen-alone"),
-    *("mpnet", "mpnet-paired", "mpnet-alone", "fusion"),
+    *("mpnet", "mpnet-paired", "mpnet-alone", "fusion", "switches", "in-domain"),
     *("ndcg@10", "recall@5", "completeness@10"),
     *("paired", "paired-mixed", "paired-ancestor"),
 )
@@ -29,6 +29,8 @@ _TITLES = {
     "mpnet-paired": "### The whole scorer against frozen vectors there, query by query",
     "mpnet-alone": "### Heads alone against frozen vectors there, query by query",
     "fusion": "## What each part is worth, on training requests, without heads",
+    "switches": "## What each switch of the trainer does to heads alone, on data sets left out",
+    "in-domain": "## Heads for one catalogue against a probe",
     "ndcg@10": "## nDCG@10",
     "recall@5": "## R@5",
     "completeness@10": "## C@10",
