@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
@@ -37,7 +37,8 @@ class EncoderSettings:
     """What the identity calls the model, where that is not `model` itself: the name that a
     server has for the model whose folder is `model`."""
     url: str = ""
-    """Address of an OpenAI-compatible server, with `/v1`."""
+    """Address of an OpenAI-compatible server, with `/v1`; several of one model with commas
+    between them."""
     revision: str = ""
     """Tag, commit or digest of the weights, where it is not read off the weights."""
     truncation: int = 0
@@ -153,8 +154,26 @@ def _local(**options: Any) -> Encoder:
 def _openai(*, url: str, model: str, timeout_s: float = 0.0, **options: Any) -> Encoder:
     from toolheads.encoders.openai import OpenAIEncoder, Patience
 
+    addresses = list(dict.fromkeys(one.strip() for one in url.split(",") if one.strip()))
+    if len(addresses) > 1:
+        return _replicas(addresses, model, timeout_s=timeout_s, **options)
     patience = Patience(timeout_s=timeout_s) if timeout_s else Patience()
     return OpenAIEncoder(url, model, patience=patience, **options)
+
+
+def _replicas(
+    addresses: Sequence[str], model: str, *, timeout_s: float, concurrency: int = 4, **options: Any
+) -> Encoder:
+    """Several servers of one model; one that fails leaves its work to the others at once."""
+    from toolheads.encoders.openai import OpenAIEncoder, Patience
+    from toolheads.encoders.replicas import ReplicaEncoder
+
+    patience = Patience(timeout_s=timeout_s, retries=1) if timeout_s else Patience(retries=1)
+    encoders = {
+        url: OpenAIEncoder(url, model, patience=patience, concurrency=1, **options)
+        for url in addresses
+    }
+    return ReplicaEncoder(encoders, in_flight=concurrency)
 
 
 def _sentence_transformers(**options: Any) -> Encoder:

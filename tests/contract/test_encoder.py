@@ -35,6 +35,24 @@ def openai_setup(stack: ExitStack, _folder: Path) -> Setup:
     return Setup(lambda: make_at(here.url), lambda: make_at(f"{there.address}/"), here.model)
 
 
+def replicas_setup(stack: ExitStack, _folder: Path) -> Setup:
+    pytest.importorskip("httpx")
+    from toolheads.encoders.openai import OpenAIEncoder
+    from toolheads.encoders.replicas import ReplicaEncoder
+
+    servers = [stack.enter_context(FakeEmbeddingsServer(width=WIDTH)) for _ in range(3)]
+
+    def make_at(*some: FakeEmbeddingsServer) -> ReplicaEncoder:
+        encoders = {s.url: OpenAIEncoder(s.url, s.model, concurrency=1) for s in some}
+        encoder = ReplicaEncoder(encoders, piece_texts=5, in_flight=2, wait_s=1.0)
+        stack.callback(encoder.close)
+        return encoder
+
+    return Setup(
+        lambda: make_at(*servers[:2]), lambda: make_at(servers[2], servers[0]), servers[0].model
+    )
+
+
 def local_setup(stack: ExitStack, folder: Path) -> Setup:
     for needed in ("onnxruntime", "onnx", "tokenizers", "safetensors"):
         pytest.importorskip(needed)
@@ -65,6 +83,7 @@ def folder_setup(stack: ExitStack, folder: Path, adapter) -> Setup:
 
 ADAPTERS = {
     "openai": openai_setup,
+    "replicas": replicas_setup,
     "local": local_setup,
     "sentence-transformers": sentence_transformers_setup,
 }

@@ -68,8 +68,10 @@ def add_encoder_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--url",
+        action=_Joined,
         metavar="URL",
-        help=f"OpenAI-compatible server, with /v1 (default: ${URL_VARIABLE})",
+        help="OpenAI-compatible server, with /v1; several of one model with commas between them, "
+        f"or repeated (default: ${URL_VARIABLE})",
     )
     group.add_argument("--revision", metavar="TAG", help="tag, commit or digest of the weights")
     group.add_argument(
@@ -87,6 +89,20 @@ def add_encoder_options(parser: argparse.ArgumentParser) -> None:
         metavar="DTYPE",
         help="float32 or bfloat16 (sentence-transformers, vllm)",
     )
+
+
+class _Joined(argparse.Action):
+    """An option that may be repeated: its values with commas between them."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, f"{before},{values}" if before else values)
 
 
 def encoder_settings(args: argparse.Namespace) -> EncoderSettings:
