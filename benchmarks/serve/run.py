@@ -75,6 +75,10 @@ def main() -> int:
     parser.add_argument("data", nargs="?", type=Path, metavar="DATA_DIR", help="default: sample")
     parser.add_argument("--callbus", type=Path, required=True, metavar="COMMAND")
     parser.add_argument("--work", type=Path, default=ROOT / "benchmarks/serve/work/run")
+    parser.add_argument(
+        "--tools", type=int, nargs="+", metavar="N", help="catalogues to start; 0 is all there are"
+    )
+    parser.add_argument("--no-searches", action="store_true", help="starts alone")
     parser.add_argument("--only", choices=SYSTEMS, help="one side alone")
     parser.add_argument("--quick", action="store_true", help="does it run? small sizes, no figures")
     args = parser.parse_args()
@@ -83,10 +87,7 @@ def main() -> int:
     except (ServerFailedError, ValueError) as e:
         sys.stderr.write(f"benchmarks/serve: {e}\n")
         return 1
-    (args.work / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    text = render(found)
-    (args.work / "results.md").write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print(render(found))
     return 0
 
 
@@ -95,6 +96,9 @@ class Benchmark:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.size = QUICK if args.quick else FULL
+        if args.tools:
+            self.size = replace(self.size, tools=tuple(n or None for n in args.tools))
+        self.is_searched: bool = not args.no_searches
         self.root: Path = args.data.resolve() if args.data else _sample()
         self.work: Path = args.work.resolve()
         self.callbus: Path = args.callbus.absolute()
@@ -108,24 +112,32 @@ class Benchmark:
         load = os.getloadavg()[0]
         tools = drawn_tools(self.root, None)
         counts = list(dict.fromkeys(min(n or len(tools), len(tools)) for n in self.size.tools))
-        rows: list[dict[str, Any]] = []
-        with embeddings_server() as (port, _):
-            self.embeddings = port
-            for count in counts:
-                write_catalogues(self.work / str(count), tools[:count])
-                for system in self.systems:
-                    rows += [{"what": "start", **row} for row in self._starts(system, count)]
-            searched = min(self.size.searched, len(tools))
-            for system in self.systems:
-                rows += asyncio.run(self._searches(system, searched, tools[:searched]))
-        return {
+        searched = min(self.size.searched, len(tools))
+        found: dict[str, Any] = {
             "machine": {**machine_kind(), "load_1_min": load},
             "quick": self.is_quick,
             "searched": searched,
             "seconds": self.size.seconds,
             "data": self.root.name,
-            "rows": rows,
+            "rows": [],
         }
+        with embeddings_server() as (port, _):
+            self.embeddings = port
+            for count in counts:
+                write_catalogues(self.work / str(count), tools[:count])
+                for system in self.systems:
+                    self._keep(found, self._starts(system, count))
+                if count == searched and self.is_searched:
+                    for system in self.systems:
+                        rows = asyncio.run(self._searches(system, searched, tools[:searched]))
+                        self._keep(found, rows)
+        return found
+
+    def _keep(self, found: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        """What was measured so far is on the disk, too."""
+        found["rows"] += rows
+        text = json.dumps(found, indent=1) + "\n"
+        (self.work / "results.json").write_text(text, encoding="utf-8")
 
     def _server(self, system: str, count: int) -> Any:
         port = free_port()
@@ -139,7 +151,8 @@ class Benchmark:
             _tell(f"{system}: {kind} start with {count:,} tools")
             with self._server(system, count) as process:
                 found = asyncio.run(ready(process, system))
-            rows.append({"system": system, "tools": count, "kind": kind, **asdict(found)})
+            about = {"what": "start", "system": system, "tools": count, "kind": kind}
+            rows.append({**about, **asdict(found)})
         return rows
 
     async def _searches(self, system: str, count: int, tools: list[Any]) -> list[dict[str, Any]]:
