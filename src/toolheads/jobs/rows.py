@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toolheads.arrays import Floats
+from toolheads.arrays import Floats, Ids
 from toolheads.cache import VectorCache
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder
@@ -121,25 +121,25 @@ class RowMaker:
             CacheError: If the cache cannot be read or written.
         """
         unique = list(dict.fromkeys(chain.from_iterable(tools)))
-        missing = [unique[i] for i in np.flatnonzero(self._cache.find(unique) < 0)]
-        bad = self._embed(missing) if missing else {}
+        found = self._cache.find(unique)
+        missing = [unique[i] for i in np.flatnonzero(found < 0)]
+        bad: dict[str, str] = {}
+        if missing:
+            bad = self._embed(missing)
+            found = self._cache.find(unique)
+        number_of = dict(zip(unique, found.tolist(), strict=True))
         self.counts.reused += len(unique) - len(missing)
         self.counts.embedded += len(missing) - len(bad)
         reasons = [next((bad[t] for t in texts if t in bad), None) for texts in tools]
         places = [place for place, reason in enumerate(reasons) if reason is None]
-        rows = self.projected([tools[place] for place in places])
+        numbers = [number_of[text] for place in places for text in tools[place]]
+        rows = self._projected(np.array(numbers, np.int64))
         refused = {place: why for place, why in enumerate(reasons) if why is not None}
         return Made(places, rows, refused)
 
     def projected(self, tools: Sequence[Sequence[str]]) -> Floats:
         """(n, e) float32 rows of n tools whose texts are all in the cache."""
-        parts = [
-            tools[start : start + _PROJECTED_AT_ONCE]
-            for start in range(0, len(tools), _PROJECTED_AT_ONCE)
-        ]
-        rows = list(self._pool.map(self._project, parts))
-        self._cache.let_go()
-        return np.concatenate([np.empty((0, self.width), np.float32), *rows])
+        return self._projected(self._cache.find(list(chain.from_iterable(tools))))
 
     def close(self) -> None:
         """Release the encoder and the threads."""
@@ -147,9 +147,17 @@ class RowMaker:
         if self._encoder is not None:
             self._encoder.close()
 
-    def _project(self, tools: Sequence[Sequence[str]]) -> Floats:
+    def _projected(self, numbers: Ids) -> Floats:
+        """(n, e) float32 rows of n tools, of (n * v,) numbers of their vectors in the cache."""
+        step = _PROJECTED_AT_ONCE * len(self._recipe.tool_weights)
+        parts = [numbers[start : start + step] for start in range(0, len(numbers), step)]
+        rows = list(self._pool.map(self._project, parts))
+        self._cache.let_go()
+        return np.concatenate([np.empty((0, self.width), np.float32), *rows])
+
+    def _project(self, numbers: Ids) -> Floats:
         weights = self._recipe.tool_weights
-        vectors = self._cache.rows(list(chain.from_iterable(tools)))
+        vectors = self._cache.gather(numbers)
         views = {view: vectors[at :: len(weights)] for at, view in enumerate(weights)}
         return folded_rows(views, weights, self._recipe.action)
 

@@ -1,0 +1,283 @@
+"""What a reindex job costs: its rate beside the machine's matrix product, its memory, its bytes.
+
+    python benchmarks/jobs/run.py [--tools 20000] [--width 384] [--hidden H] [--threads N]
+
+Tools are made of numbered words, their vectors are random unit vectors in a cache in float16, and
+the heads have random weights: no encoder is asked. Prints, as a markdown table:
+
+* the rate of one large float32 matrix product with all threads, the best of five: the ceiling;
+* the heads alone over vectors at hand, and the projecting stage of a job (cache → rows), each as a
+  share of that ceiling, counting only the operations of the heads' products;
+* a whole job in a process of its own: seconds, tools/s, bytes, most memory (all of it, with mapped
+  files, as VmHWM; and what is not of files, RssAnon, sampled every 20 ms);
+* a job that is killed half-way and run again, and whether the file of rows has equal bytes.
+
+Rates count wall time, so the machine must be quiet. --folder keeps what is made for another run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from toolheads.arrays import Floats, normalized
+from toolheads.cache import VectorCache
+from toolheads.domain import Tool
+from toolheads.heads import Architecture, Head, Heads, HeadsHeader
+from toolheads.identity import PROBE_TEXTS, EncoderIdentity, Fingerprint
+from toolheads.indexes import limit_blas_threads
+from toolheads.jobs import Target, reindex
+from toolheads.jobs.inputs import input_files, read_inputs
+from toolheads.jobs.pending import JOURNAL
+from toolheads.jobs.rows import RowMaker
+from toolheads.scorers.exact import folded_rows
+from toolheads.texts import TextSettings
+
+MADE_AT_ONCE = 20_000
+STAGE_BATCH = 4096
+SAMPLED_S = 0.02
+
+
+def main() -> None:
+    arguments = parsed()
+    if arguments.child:
+        child(arguments)
+        return
+    threads = arguments.threads
+    ceiling = product_rate(arguments.width, threads)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        make(folder, arguments)
+        limit_blas_threads(1)
+        rows = [("matrix product, the ceiling", f"{ceiling / 1e9:.1f} GFLOP/s", "")]
+        for name, rate in (
+            ("heads, vectors at hand", heads_rate(arguments)),
+            ("projecting stage of a job", stage_rate(folder, arguments)),
+        ):
+            share = rate * operations(arguments) / ceiling
+            rows.append((name, f"{rate:,.0f} tools/s", f"{share:.0%} of the ceiling"))
+        rows += job(folder, arguments)
+        rows += killed(folder, arguments)
+    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs"
+    print(
+        f"{machine}, {threads} threads, numpy {np.__version__}; {arguments.tools:,} tools, "
+        f"width {arguments.width}, hidden {arguments.hidden}\n"
+    )
+    print("| what | measured | beside |\n|---|---:|---|")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tools", type=int, default=20_000)
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--hidden", type=int, help="default: the width")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    arguments.hidden = arguments.hidden or arguments.width
+    return arguments
+
+
+def operations(arguments: argparse.Namespace) -> int:
+    """Of the products of the heads, for one tool."""
+    return 2 * 2 * arguments.width * arguments.hidden
+
+
+def made_heads(arguments: argparse.Namespace) -> Heads:
+    architecture = Architecture(arguments.width, hidden=(arguments.hidden,))
+    rng = np.random.default_rng(0)
+    weights = {
+        name: rng.normal(scale=0.02, size=shape).astype(np.float32)
+        for name, shape in architecture.shapes.items()
+    }
+    identity = EncoderIdentity("made", "", "mean", 0, arguments.width, "float32")
+    head = Head(architecture, 0.5, weights)
+    probe = unit_rows(rng, len(PROBE_TEXTS), arguments.width)
+    return Heads(head, head, HeadsHeader(Fingerprint(identity, TextSettings())), probe)
+
+
+def unit_rows(rng: np.random.Generator, count: int, width: int) -> Floats:
+    return normalized(rng.standard_normal((count, width), np.float32))
+
+
+def make(folder: Path, arguments: argparse.Namespace) -> None:
+    """The tools, and a cache of their vectors; nothing if they are there."""
+    file = folder / "tools.jsonl"
+    if file.exists():
+        return
+    maker = opened(folder, arguments)
+    heads = made_heads(arguments)
+    cache = VectorCache.open(folder / "cache", heads.fingerprint, heads.probe)
+    rng = np.random.default_rng(1)
+    most = max(1, min(MADE_AT_ONCE, (1 << 26) // arguments.width))
+    words = [f"word{i}" for i in range(4000)]
+    with (folder / "making").open("w") as out:
+        for start in range(0, arguments.tools, most):
+            numbers = range(start, min(arguments.tools, start + most))
+            tools = [made_tool(rng, words, i) for i in numbers]
+            for tool in tools:
+                record = {"id": tool.id, "name": tool.name, "description": tool.description}
+                out.write(json.dumps(record | {"input_schema": tool.input_schema}) + "\n")
+            texts = [text for tool in tools for text in maker.texts(tool)]
+            cache.add(texts, unit_rows(rng, len(texts), arguments.width))
+    maker.close()
+    (folder / "making").rename(file)
+
+
+def made_tool(rng: np.random.Generator, words: list[str], number: int) -> Tool:
+    chosen = [words[i] for i in rng.integers(0, len(words), 40)]
+    properties = {name: {"type": "string", "description": "a value"} for name in chosen[:3]}
+    schema = {"type": "object", "properties": properties}
+    return Tool(f"t{number}", f"tool_{number}", None, " ".join(chosen), schema)
+
+
+def product_rate(width: int, threads: int) -> float:
+    """Operations a second of a large product in float32."""
+    limit_blas_threads(threads)
+    rng = np.random.default_rng(0)
+    one = rng.standard_normal((4096, width), np.float32)
+    two = rng.standard_normal((width, 2048), np.float32)
+    took = min(timed(lambda: one @ two) for _ in range(5))
+    return 2 * 4096 * width * 2048 / took
+
+
+def heads_rate(arguments: argparse.Namespace) -> float:
+    """Tools a second of one thread times the threads: what a job's threads can reach."""
+    heads = made_heads(arguments)
+    count = max(512, min(8192, (1 << 22) // arguments.width))
+    rows = unit_rows(np.random.default_rng(2), count, arguments.width)
+    took = min(
+        timed(lambda: folded_rows({"text": rows}, {"text": 1.0}, heads.action)) for _ in range(3)
+    )
+    return count / took * arguments.threads
+
+
+def stage_rate(folder: Path, arguments: argparse.Namespace) -> float:
+    maker = opened(folder, arguments)
+    files = input_files([folder / "tools.jsonl"])
+    lines = (maker.texts(line.tool) for line in read_inputs(files) if line.tool)
+    took, count = 0.0, 0
+    for batch in batches(lines, max(256, min(STAGE_BATCH, (1 << 22) // arguments.width))):
+        took += timed(lambda batch=batch: maker.projected(batch))
+        count += len(batch)
+    maker.close()
+    return count / took
+
+
+def job(folder: Path, arguments: argparse.Namespace) -> list[tuple[str, str, str]]:
+    process = start(folder, "whole", arguments)
+    anonymous = 0
+    while process.poll() is None:
+        anonymous = max(anonymous, memory_kb(process.pid, "RssAnon"))
+        time.sleep(SAMPLED_S)
+    report = json.loads(process.communicate()[0])
+    rate = report["tools"] / report["seconds"]
+    return [
+        ("whole job", f"{report['seconds']:.1f} s", f"{rate:,.0f} tools/s"),
+        ("written", f"{report['size_bytes'] / 2**20:,.0f} MiB", ""),
+        ("most memory, mapped files included", f"{report['peak_kb'] / 2**10:,.0f} MiB", ""),
+        ("most memory of its own", f"{anonymous / 2**10:,.0f} MiB", ""),
+    ]
+
+
+def killed(folder: Path, arguments: argparse.Namespace) -> list[tuple[str, str, str]]:
+    process = start(folder, "killed", arguments)
+    half = arguments.tools * arguments.width * 4 // 2
+    while process.poll() is None and done_bytes(folder / "killed") < half:
+        time.sleep(SAMPLED_S)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    report = json.loads(start(folder, "killed", arguments).communicate()[0])
+    same = rows_sha256(folder / "whole") == rows_sha256(folder / "killed")
+    resumed = f"{report['resumed']:,} rows taken up"
+    return [
+        ("killed half-way, run again", f"{report['seconds']:.1f} s", resumed),
+        ("file of rows", "equal bytes" if same else "OTHER BYTES", ""),
+    ]
+
+
+def child(arguments: argparse.Namespace) -> None:
+    """One job; prints its report and the most memory it had."""
+    limit_blas_threads(1)
+    heads = made_heads(arguments)
+    report = reindex(
+        [arguments.folder / "tools.jsonl"],
+        heads,
+        Target("numpy", arguments.folder / arguments.child),
+        encoder=no_encoder,
+        cache=arguments.folder / "cache",
+        threads=arguments.threads,
+    )
+    print(json.dumps(report.to_json() | {"peak_kb": memory_kb(os.getpid(), "VmHWM")}))
+
+
+def start(folder: Path, name: str, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
+    given = {"tools": arguments.tools, "width": arguments.width, "hidden": arguments.hidden}
+    given |= {"threads": arguments.threads, "folder": folder, "child": name}
+    argv = [word for option, value in given.items() for word in (f"--{option}", str(value))]
+    return subprocess.Popen([sys.executable, __file__, *argv], stdout=subprocess.PIPE)
+
+
+def opened(folder: Path, arguments: argparse.Namespace) -> RowMaker:
+    return RowMaker(made_heads(arguments), no_encoder, folder / "cache", threads=arguments.threads)
+
+
+def no_encoder():
+    msg = "all vectors must be in the cache"
+    raise AssertionError(msg)
+
+
+def batches(items: Iterator[list[str]], size: int) -> Iterator[list[list[str]]]:
+    while batch := list(islice(items, size)):
+        yield batch
+
+
+def done_bytes(folder: Path) -> int:
+    return sum(
+        json.loads(line)["bytes"]
+        for path in folder.rglob(JOURNAL)
+        for line in path.read_bytes().splitlines(keepends=True)
+        if line.endswith(b"\n")
+    )
+
+
+def rows_sha256(folder: Path) -> str:
+    (path,) = folder.rglob("*.rows")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def memory_kb(pid: int, name: str) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:  # it has just ended
+        return 0
+    found = re.search(rf"^{name}:\s+(\d+)", status, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
