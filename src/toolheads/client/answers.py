@@ -146,6 +146,13 @@ def read(reader: Callable[[Any], _Read], data: Any) -> _Read:
         raise ClientError(msg, code="bad_answer") from e
 
 
+def to_object(data: Any) -> Mapping[str, Any]:
+    """Read an answer that is given as it is."""
+    if not isinstance(data, Mapping):
+        raise TypeError(type(data).__name__)
+    return data
+
+
 def to_search(data: Any) -> SearchAnswer:
     """Read `SearchAnswer`."""
     return SearchAnswer(

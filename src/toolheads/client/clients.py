@@ -139,6 +139,50 @@ class Client(_Base):
         """
         return self._send(requests.rank(query, tools, k))
 
+    def rerank(
+        self,
+        message: str | Sequence[Mapping[str, Any]],
+        method: str | None = None,
+        *,
+        top_n: int | None = None,
+        pinned: Sequence[str] | None = None,
+    ) -> Mapping[str, Any]:
+        """Choose the tools for one turn: `tools` in order, and a `report`.
+
+        Args:
+            message: What the user said, or the conversation as chat messages.
+            method: `keyword` or `heads`; None is `keyword`.
+            top_n: How many are chosen beside those that are named or pinned.
+            pinned: Tools that are listed in any case.
+
+        Raises:
+            ClientError: If the server refuses or fails.
+        """
+        return self._send(requests.rerank(message, method, top_n, pinned))
+
+    def plan(self, **wanted: Any) -> Mapping[str, Any]:
+        """Plan how the catalogue is shown.
+
+        Args:
+            wanted: `context_tokens`, `budget_tokens`, `query`, `k`, `keep`, `format`.
+
+        Raises:
+            ClientError: If the server refuses or fails.
+        """
+        return self._send(requests.plan(wanted))
+
+    def decide(self, need: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Decide which one tool a need names: `outcome` and `tools`.
+
+        Args:
+            need: What is needed, in words.
+            settings: Thresholds, as `toolheads calibrate` finds them.
+
+        Raises:
+            ClientError: If the server refuses or fails.
+        """
+        return self._send(requests.decide(need, settings))
+
     def call(
         self,
         name: str,
@@ -249,6 +293,25 @@ class AsyncClient(_Base):
     ) -> Ranking:
         """See `Client.rank`."""
         return await self._send(requests.rank(query, tools, k))
+
+    async def rerank(
+        self,
+        message: str | Sequence[Mapping[str, Any]],
+        method: str | None = None,
+        *,
+        top_n: int | None = None,
+        pinned: Sequence[str] | None = None,
+    ) -> Mapping[str, Any]:
+        """See `Client.rerank`."""
+        return await self._send(requests.rerank(message, method, top_n, pinned))
+
+    async def plan(self, **wanted: Any) -> Mapping[str, Any]:
+        """See `Client.plan`."""
+        return await self._send(requests.plan(wanted))
+
+    async def decide(self, need: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See `Client.decide`."""
+        return await self._send(requests.decide(need, settings))
 
     async def call(
         self,

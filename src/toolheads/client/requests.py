@@ -49,6 +49,30 @@ def rank(
     return Prepared("POST", "/v1/rank", answers.to_ranking, body)
 
 
+def rerank(
+    message: str | Sequence[Mapping[str, Any]],
+    method: str | None,
+    top_n: int | None,
+    pinned: Sequence[str] | None,
+) -> Prepared[Mapping[str, Any]]:
+    """`POST /v1/rerank`."""
+    names = None if pinned is None else list(pinned)
+    said = message if isinstance(message, str) else [dict(one) for one in message]
+    body = _given(message=said, method=method, top_n=top_n, pinned=names)
+    return Prepared("POST", "/v1/rerank", answers.to_object, body)
+
+
+def plan(wanted: Mapping[str, Any]) -> Prepared[Mapping[str, Any]]:
+    """`POST /v1/plan`."""
+    return Prepared("POST", "/v1/plan", answers.to_object, _given(**wanted))
+
+
+def decide(need: str, settings: Mapping[str, Any]) -> Prepared[Mapping[str, Any]]:
+    """`POST /v1/decide`."""
+    body = {"need": need, "settings": dict(settings)}
+    return Prepared("POST", "/v1/decide", answers.to_object, body)
+
+
 def call(
     name: str, arguments: Mapping[str, Any] | None, search_id: str | None
 ) -> Prepared[answers.CallAnswer]:

@@ -192,6 +192,12 @@ class Picker:
         other._settings = settings
         return other
 
+    def with_scorer(self, scorer: Scorer) -> Picker:
+        """A picker over the same catalogue, ranked by a scorer that has indexed it already."""
+        other = copy.copy(self)
+        other._scorer, other._make = scorer, None
+        return other
+
     def _indexed(self, tools: tuple[Tool, ...]) -> _Catalogue:
         row_of: dict[str, int] = {}
         for row, tool in enumerate(tools):

@@ -25,6 +25,17 @@ def openapi_document(settings: ServeSettings, *, version: str) -> dict[str, Any]
         "/v1/rank": {
             "post": _post("rank", "Rank tools that you give, or name", "RankBody", "RankAnswer")
         },
+        "/v1/rerank": {
+            "post": _post("rerank", "Choose the tools for one turn", "RerankBody", "RerankAnswer")
+        },
+        "/v1/plan": {
+            "post": _post("plan", "Plan how the catalogue is shown", "PlanBody", "PlanAnswer")
+        },
+        "/v1/decide": {
+            "post": _post(
+                "decide", "Say which one tool a need names, if any", "DecideBody", "DecideAnswer"
+            )
+        },
         "/v1/call": {
             "post": _post(
                 "call",

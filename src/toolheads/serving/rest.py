@@ -40,6 +40,9 @@ class Rest:
         posts: dict[str, Callable[[Request], Awaitable[Response]]] = {
             "/v1/search": self._search,
             "/v1/rank": self._rank,
+            "/v1/rerank": self._rerank,
+            "/v1/plan": self._plan,
+            "/v1/decide": self._decide,
             "/v1/call": self._call,
             "/v1/feedback": self._feedback,
         }
@@ -77,6 +80,46 @@ class Rest:
                 tools=body.get("tools"),
                 tool_ids=body.get("tool_ids"),
                 k=_whole(body.get("k")),
+            )
+        )
+
+    async def _rerank(self, request: Request) -> Response:
+        asker, body = asker_of(request, "rest"), self._body(request, "RerankBody")
+        return json_answer(
+            await self._service.choose(
+                asker,
+                lambda choices: choices.rerank(
+                    asker,
+                    body["message"],
+                    method=body.get("method", "keyword"),
+                    top_n=int(body.get("top_n", 15)),
+                    pinned=body.get("pinned", ()),
+                ),
+            )
+        )
+
+    async def _plan(self, request: Request) -> Response:
+        asker, body = asker_of(request, "rest"), self._body(request, "PlanBody")
+        return json_answer(
+            await self._service.choose(
+                asker,
+                lambda choices: choices.plan(
+                    asker,
+                    context_tokens=_whole(body.get("context_tokens")),
+                    budget_tokens=_whole(body.get("budget_tokens")),
+                    query=body.get("query"),
+                    k=_whole(body.get("k")),
+                    keep=body.get("keep"),
+                    format_id=body.get("format"),
+                ),
+            )
+        )
+
+    async def _decide(self, request: Request) -> Response:
+        asker, body = asker_of(request, "rest"), self._body(request, "DecideBody")
+        return json_answer(
+            await self._service.choose(
+                asker, lambda choices: choices.decide(asker, body["need"], body["settings"])
             )
         )
 

@@ -100,6 +100,7 @@ def bodies(settings: ServeSettings) -> dict[str, Schema]:
             ),
             "oneOf": [{"required": ["tools"]}, {"required": ["tool_ids"]}],
         },
+        **_choice_bodies(settings),
         "CallBody": _object(
             ("name",),
             name=_NAME,
@@ -118,6 +119,48 @@ def bodies(settings: ServeSettings) -> dict[str, Schema]:
                 "description": "Kind of the error, such as `timeout`.",
             },
             took_ms={"type": "number", "minimum": 0, "maximum": 1e9},
+        ),
+    }
+
+
+def _choice_bodies(settings: ServeSettings) -> dict[str, Schema]:
+    message = _open_object(("role", "content"), role={"type": "string"})
+    names = {"type": "array", "maxItems": settings.max_ranked_tools, "items": _NAME}
+    tokens = {"type": "integer", "minimum": 1, "maximum": 100_000_000}
+    return {
+        "RerankBody": _object(
+            ("message",),
+            message={
+                "anyOf": [
+                    query(settings),
+                    {"type": "array", "minItems": 1, "maxItems": 1000, "items": message},
+                ],
+                "description": "What the user said, or the conversation as chat messages.",
+            },
+            method={"enum": ["keyword", "heads"], "description": "Left out: `keyword`."},
+            top_n={"type": "integer", "minimum": 0, "maximum": settings.max_ranked_tools},
+            pinned={**names, "description": "Tools that are listed in any case."},
+        ),
+        "PlanBody": _object(
+            (),
+            context_tokens={**tokens, "description": "What the model can read."},
+            budget_tokens={**tokens, "description": "What tools may take of it."},
+            query=query(settings),
+            k={**_k(settings), "description": "How many tools a retrieval shows."},
+            keep={**names, "description": "Tools that are shown in any case."},
+            format={
+                "type": "string",
+                "maxLength": 40,
+                "description": "How definitions are written.",
+            },
+        ),
+        "DecideBody": _object(
+            ("need", "settings"),
+            need=query(settings),
+            settings={
+                "type": "object",
+                "description": "Thresholds, as `toolheads calibrate` finds them for these heads.",
+            },
         ),
     }
 
@@ -179,6 +222,24 @@ def answers() -> dict[str, Schema]:
                 ),
             },
             **ranking,
+        ),
+        "RerankAnswer": _object(
+            ("tools", "report", "took_ms"),
+            tools={"type": "array", "items": listed, "description": "Named, pinned, chosen."},
+            report={"type": "object", "description": "Which method ran, and what matched."},
+            took_ms={"type": "number"},
+        ),
+        "PlanAnswer": _open_object(
+            ("strategy", "reason", "fits", "took_ms"),
+            strategy={"enum": ["one_shot", "retrieve", "two_stage", "retrieve_then_menu"]},
+            reason=text,
+            fits={"type": "boolean"},
+            took_ms={"type": "number"},
+        ),
+        "DecideAnswer": _open_object(
+            ("outcome", "took_ms"),
+            outcome={"enum": ["bind", "duplicate", "ambiguous", "absent"]},
+            took_ms={"type": "number"},
         ),
         "CallAnswer": _object(
             ("tool", "call_id", "outcome", "is_error", "content", "took_ms"),

@@ -16,6 +16,7 @@ from toolheads.errors import ConfigError
 from toolheads.retrieval import Answer, Retriever
 from toolheads.serving.access import Asker
 from toolheads.serving.api_error import ApiError
+from toolheads.serving.choices import Choices
 from toolheads.serving.metrics import Metrics
 from toolheads.serving.pages import ToolPages
 from toolheads.serving.recording import Recording
@@ -64,6 +65,7 @@ class ToolService:
         self._quick = Workers(settings.quick_workers, "toolheads-quick")
         self._encoding = Workers(settings.encoder_workers, "toolheads-search")
         self._ranking = Workers(_RANK_WORKERS, "toolheads-rank")
+        self._choices = Choices(retriever)
 
     async def search(
         self,
@@ -150,6 +152,15 @@ class ToolService:
             "tools": ranked[:k],
             "took_ms": round((time.perf_counter() - start) * 1e3, 3),
         }
+
+    async def choose(
+        self, asker: Asker, use: Callable[[Choices], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Rerank, plan or decide, in a thread. See `serving.choices`."""
+        asker.access.check("search")
+        start = time.perf_counter()
+        chosen = await self._ranking.run(lambda: use(self._choices))
+        return chosen | {"took_ms": round((time.perf_counter() - start) * 1e3, 3)}
 
     async def call(
         self,
