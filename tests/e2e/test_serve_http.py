@@ -160,6 +160,19 @@ def test_changes_of_the_catalogue_are_served_and_damage_is_not(tmp_path):
         assert not client.search("fetch the zeppelin").nothing_matches
 
 
+def test_a_damaged_list_of_sources_costs_the_calls_until_it_is_mended(tmp_path):
+    peer_catalogue(tmp_path)
+    sources = tmp_path / "sources.json"
+    whole = sources.read_text("utf-8")
+    sources.write_text("{", encoding="utf-8")
+    with serving(tmp_path, *WORDS) as server, toolheads.Client(server.url) as client:
+        assert client.search("echo").tools[0].id == "peer/echo"
+        assert client.call("peer/echo").outcome != "ok"
+        assert any("sources.json" in line for line in server.stderr)
+        sources.write_text(whole, encoding="utf-8")
+        assert until(lambda: client.call("peer/echo").outcome == "ok")
+
+
 def test_keys_are_needed_where_there_are_some(folder, tmp_path):
     (tmp_path / "keys.json").write_text(json.dumps({"agent": "${KEY_OF_TESTS}"}))
     arguments = ("--host", "0.0.0.0", "--keys", tmp_path / "keys.json")

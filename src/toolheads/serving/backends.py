@@ -36,10 +36,13 @@ def calls_of(
         allow_write: Whether OpenAPI operations other than GET and HEAD are called.
         follow: Whether the lists of MCP servers are taken over as they change.
 
-    Raises:
-        DataError: If `sources.json` cannot be read.
+    A `sources.json` that cannot be read is told, and costs the calls until it is mended.
     """
-    sources = read_sources(folder) if folder.is_dir() else {}
+    sources: Mapping[str, Source] = {}
+    try:
+        sources = read_sources(folder) if folder.is_dir() else {}
+    except ToolheadsError as e:
+        logger.warning("no tool can be called until this is mended: %s", e)
     sessions = McpSessions(sources)
     callers: dict[str, Caller] = {
         "mcp": McpCaller(sessions),
