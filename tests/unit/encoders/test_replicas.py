@@ -33,8 +33,8 @@ def joined():
     """Joins servers to one encoder, and closes it."""
     made = []
 
-    def join(*servers, **settings):
-        patience = Patience(timeout_s=10.0, connect_timeout_s=1.0, retries=0, backoff_s=0.01)
+    def join(*servers, timeout_s=10.0, **settings):
+        patience = Patience(timeout_s=timeout_s, connect_timeout_s=1.0, retries=0, backoff_s=0.01)
         encoders = {
             server.url: OpenAIEncoder(server.url, server.model, patience=patience, concurrency=1)
             for server in servers
@@ -109,10 +109,11 @@ def test_a_server_that_is_back_gets_work_again(servers, joined):
 
 def test_a_server_that_hangs_is_not_waited_for(servers, joined):
     one, two = servers
-    encoder = joined(one, two, steal_s=0.1)
+    encoder = joined(one, two, steal_s=0.1, timeout_s=60.0)
     assert encoder.identity.width == 32
     one.breaks("hang")
     np.testing.assert_allclose(encoder.encode(TEXTS), ROWS, atol=1e-6)
+    assert not encoder.troubles, "it was waited for until its time limit"
     one.recovers()
     one.stop()  # lets the requests that hang go
 
