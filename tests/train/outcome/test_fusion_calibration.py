@@ -116,12 +116,13 @@ def test_torch_ranks_as_the_scorer_that_is_served(sample, embedder, fusion, view
     row_of = {tool.id: row for row, tool in enumerate(sample.catalogue)}
     expected = np.array([[row_of[hit.tool_id] for hit in hits] for hits in ranked])
     scores = np.array([[hit.score for hit in hits] for hits in ranked])
-    np.testing.assert_allclose(found.scores, scores, atol=3e-6)
+    # The served spread is summed over entries of 16 bits.
+    np.testing.assert_allclose(found.scores, scores, atol=3e-6, rtol=5e-5)
     swapped = found.rows != expected
-    # Only tools that float32 cannot tell apart may stand in another order.
+    # Only tools that this cannot tell apart may stand in another order.
     gaps = np.abs(np.diff(scores, axis=1, prepend=np.inf, append=-np.inf))
     near = np.minimum(gaps[:, :-1], gaps[:, 1:])
-    assert (near[swapped] < 3e-6).all()
+    assert (near[swapped] < 5e-5).all()
     assert swapped.mean() < 0.01
 
 
