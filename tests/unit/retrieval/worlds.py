@@ -21,6 +21,8 @@ WIDTH = 16
 WORDS = ["mail", "issue", "weather", "flight", "file", "city", "song", "train", "note", "map"]
 ACTS = ["create", "list", "send", "delete", "book"]
 
+STARTING = "the encoder is being started"
+
 PATIENT = RetrieverSettings(
     deadline_s=30.0, retry_s=0.05, most_retry_s=0.1, check_every_s=60.0, poll_s=0.02
 )
@@ -66,6 +68,8 @@ def retriever_of(tools=TOOLS, *, encoder=None, settings=PATIENT, filled=True, **
     with made as retriever:
         if filled:
             assert retriever.wait(20)
+            if encoder.mood == "well":  # rows of an earlier start do not wait for it
+                assert soon(lambda: retriever.status().reason != STARTING, 20)
         yield retriever
 
 
