@@ -148,6 +148,7 @@ def test_the_same_over_stdio(folder):
 def test_vectors_take_over_as_soon_as_the_tools_are_embedded(folder):
     with serving(folder, *SCORER) as server, toolheads.Client(server.url) as client:
         wait = threading.Event()
+        health = client.health()
         for _ in range(int(PATIENCE_S / 0.2)):
             health = client.health()
             if health.mode == "dense" and not health.degraded:

@@ -178,7 +178,8 @@ def test_a_reader_that_meets_a_merge_reads_again(tmp_path, monkeypatch):
     writer = open_folder(tmp_path)
     for i in range(32):
         writer.apply([f"k{i}"], rows(i))
-    real, met = segment_file.read_segment, []
+    real = segment_file.read_segment
+    met: list = []
 
     def read_once_merged(folder, entry, **settings):
         if not met:

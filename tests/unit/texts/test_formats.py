@@ -60,7 +60,9 @@ def test_the_json_format_flattens_the_schema_and_then_drops_it():
 
 
 def test_the_sentence_format_is_that_of_the_tool_picker():
-    schema = {"properties": {"start_time": {}, "Zed": {}, "b": {"properties": {"inner": {}}}}}
+    schema: dict[str, object] = {
+        "properties": {"start_time": {}, "Zed": {}, "b": {"properties": {"inner": {}}}}
+    }
     tool = Tool("t", "read_my-file", "files", "Read a file.", schema)
     settings = TextSettings(tool_format="tool-sentence/v1")
     text = "read my-file. Read a file.. parameters: Zed, b, start_time"
