@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import logging
 import os
 import signal
@@ -48,6 +49,9 @@ Serve a catalogue: MCP at /mcp with the two tools search_tools and call_tool, RE
 at /healthz and /readyz, Prometheus at /metrics. Changes of the catalogue, and of the lists of its
 MCP servers, are taken over while it serves. docs/serve.md has everything about it.
 """
+
+_M_ARENA_MAX = -8
+"""Of glibc's mallopt."""
 
 _LIBRARIES = ("mcp", "starlette", "uvicorn", "prometheus_client", "jsonschema")
 
@@ -197,6 +201,7 @@ def _run(args: argparse.Namespace) -> None:
     if not args.verbose:
         # A server that prints what is no message would have a traceback logged for each line.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    _share_heaps()
     limit_blas_threads(1)  # searches run side by side; each with all cores would slow the others
     keys = serving.load_keys(args.keys)
     servers = _servers(args)
@@ -324,6 +329,16 @@ def _say(address: str, keys: Keys, settings: ServeSettings) -> None:
     lock = "a key is needed" if len(keys) else "open to this machine"
     rate = f", {settings.rate_per_minute:g} requests a minute" if settings.rate_per_minute else ""
     print(f"serving {address} (MCP at /mcp, REST at /v1; {lock}{rate})", flush=True)
+
+
+def _share_heaps() -> None:
+    """Keep glibc from giving each thread a heap of its own.
+
+    What one thread frees is of no use to another then, and a server whose catalogue changes all the
+    time grows (measured, docs/benchmarks.md). Other libraries have nothing to set.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _exit(_: int, __: FrameType | None) -> None:
