@@ -39,7 +39,7 @@ class Connection:
             headers = {
                 name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)
             }
-            found = await reader.readexactly(int(headers["content-length"]))
+            found = await reader.readexactly(int(headers.get("content-length", "0")))
         except (asyncio.IncompleteReadError, OSError) as e:
             self.close()
             msg = f"the connection was dropped: {e}"

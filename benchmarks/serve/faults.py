@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from benchmarks.serve.load import SoakLoad
 from benchmarks.serve.servers import start_embeddings
@@ -134,5 +135,5 @@ class Faults:
 
     async def _check(self, changed: Tool) -> None:
         await asyncio.sleep(1.0)
-        _, said = await self._load.ask("GET", f"/v1/tools/{changed.id}")
+        _, said = await self._load.ask("GET", f"/v1/tools/{quote(changed.id)}")
         self.counts["late"] += said["description"] != changed.description
