@@ -34,7 +34,14 @@ class LineError(ValueError):
     """What is wrong with one line; becomes a `Fault` once file and line number are known."""
 
 
-def read_lines(path: Path, *, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tuple[int, bytes]]:
+def read_lines(
+    path: Path,
+    *,
+    most_bytes: int = MOST_LINE_BYTES,
+    start: int = 0,
+    end: int | None = None,
+    with_blank: bool = False,
+) -> Iterator[tuple[int, bytes]]:
     """Give the lines of a file that are not blank, without their end.
 
     A byte-order mark at the start of the file, as editors on Windows leave it, is dropped.
@@ -43,6 +50,9 @@ def read_lines(path: Path, *, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tup
         path: The file.
         most_bytes: A line longer than this is given as its first `most_bytes` + 1 bytes, for
             `parse_object` to refuse; the rest of it is read past.
+        start: Lines that begin before this byte are left out, and not counted.
+        end: And those that begin at this byte or after it; None reads to the end.
+        with_blank: Gives blank lines as well, as no bytes.
 
     Yields:
         (line number from 1, bytes of the line).
@@ -53,16 +63,24 @@ def read_lines(path: Path, *, most_bytes: int = MOST_LINE_BYTES) -> Iterator[tup
     try:
         with path.open("rb") as file:
             number = 0
-            while line := file.readline(most_bytes + 1):
+            if start:
+                file.seek(start - 1)
+                _read_past(file)
+            while end is None or file.tell() < end:
+                line = file.readline(most_bytes + 1)
+                if not line:
+                    break
                 number += 1
                 if len(line) > most_bytes and not line.endswith(b"\n"):
                     _read_past(file)
-                if number == 1:
+                if number == 1 and not start:
                     if line.startswith(_WIDE_BOMS):
                         raise whole_file_error(path, "the file must be UTF-8, got UTF-16")
                     line = line.removeprefix(_BOM)
                 if line.strip():
                     yield number, line.rstrip(b"\r\n")
+                elif with_blank:
+                    yield number, b""
     except FileNotFoundError as e:
         raise whole_file_error(path, "the file does not exist") from e
     except IsADirectoryError as e:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,39 @@ class Line:
     """The start of a line that is no tool."""
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A part of a file of tools that can be read on its own."""
+
+    path: Path
+    start: int = 0
+    end: int | None = None
+    """Lines that begin at these bytes of a JSONL file, row groups of a Parquet file."""
+
+
+class PieceLines:
+    """The lines of a piece, numbered from its first one.
+
+    Attributes:
+        count: Lines of the piece, blank ones included, once all are read.
+
+    Raises:
+        DataError: If the file cannot be read; as all that follows, when the lines are read.
+        MissingExtraError: If it is a Parquet file and pyarrow is not installed.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        self._piece = piece
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Line]:
+        read = _parquet_lines if self._piece.path.suffix == _PARQUET else _json_lines
+        for number, line in read(self._piece):
+            self.count = number
+            if line is not None:
+                yield line
+
+
 def input_files(inputs: Sequence[Path]) -> list[Path]:
     """The files that inputs stand for, in order.
 
@@ -65,6 +99,31 @@ def input_files(inputs: Sequence[Path]) -> list[Path]:
     return files
 
 
+def pieces_of(files: Iterable[Path], size_bytes: int) -> list[Piece]:
+    """Cut files into pieces, in their order: what workers read apart is together what files hold.
+
+    Args:
+        files: As `input_files` gives them.
+        size_bytes: Of a piece of a JSONL file. A Parquet file is cut into its row groups.
+
+    Raises:
+        DataError: If a file cannot be read.
+        MissingExtraError: If a Parquet file is given and pyarrow is not installed.
+    """
+    pieces: list[Piece] = []
+    for path in files:
+        if path.suffix == _PARQUET:
+            with _parquet_file(path) as file:
+                pieces += [Piece(path, group, group + 1) for group in range(file.num_row_groups)]
+            continue
+        try:
+            size = path.stat().st_size
+        except OSError as e:
+            raise whole_file_error(path, f"the file cannot be read: {e.strerror}") from e
+        pieces += [Piece(path, at, at + size_bytes) for at in range(0, size, size_bytes)]
+    return pieces
+
+
 def read_inputs(files: Iterable[Path]) -> Iterator[Line]:
     """Read the lines of files, one after the other; never a whole file.
 
@@ -73,7 +132,7 @@ def read_inputs(files: Iterable[Path]) -> Iterator[Line]:
         MissingExtraError: If a Parquet file is given and pyarrow is not installed.
     """
     for path in files:
-        yield from _parquet_lines(path) if path.suffix == _PARQUET else _json_lines(path)
+        yield from PieceLines(Piece(path))
 
 
 def _checked(path: Path) -> Path:
@@ -85,26 +144,38 @@ def _checked(path: Path) -> Path:
     return path
 
 
-def _json_lines(path: Path) -> Iterator[Line]:
-    for number, line in read_lines(path):
+def _json_lines(piece: Piece) -> Iterator[tuple[int, Line | None]]:
+    path = piece.path
+    for number, line in read_lines(path, start=piece.start, end=piece.end, with_blank=True):
+        if not line:
+            yield number, None
+            continue
         try:
-            yield Line(path, number, to_tool(parse_object(line)))
+            yield number, Line(path, number, to_tool(parse_object(line)))
         except LineError as e:
             shown = line[: 4 * _MOST_SHOWN].decode("utf-8", "backslashreplace")[:_MOST_SHOWN]
-            yield Line(path, number, None, str(e), shown)
+            yield number, Line(path, number, None, str(e), shown)
 
 
-def _parquet_lines(path: Path) -> Iterator[Line]:
+def _parquet_lines(piece: Piece) -> Iterator[tuple[int, Line | None]]:
+    number = 0
+    with _parquet_file(piece.path) as file:
+        end = file.num_row_groups if piece.end is None else piece.end
+        groups = list(range(piece.start, end))
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, row_groups=groups):
+            for record in batch.to_pylist():
+                number += 1
+                yield number, _parquet_line(piece.path, number, record)
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
     user = f"reading {path.name}"
     parquet = import_extra("pyarrow.parquet", user=user, extra="parquet")
     errors = import_extra("pyarrow", user=user, extra="parquet").ArrowException
-    number = 0
     try:
         with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield _parquet_line(path, number, record)
+            yield file
     except (errors, OSError) as e:
         reason = " ".join(str(e).split())[:200]
         raise whole_file_error(path, f"the file must be readable as Parquet, got: {reason}") from e

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.jobs.made import record, tools, write
 
 from toolheads.errors import DataError
-from toolheads.jobs.inputs import input_files, read_inputs
+from toolheads.jobs.inputs import PieceLines, input_files, pieces_of, read_inputs
 
 
 def read(*inputs):
@@ -79,3 +81,54 @@ def test_a_file_that_is_no_parquet_is_told(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 not")
     with pytest.raises(DataError, match="readable as Parquet"):
         read(tmp_path / "a.parquet")
+
+
+def read_in_pieces(files, size_bytes):
+    """Lines as pieces give them, numbered as in the whole files."""
+    pieces, lines, before = pieces_of(files, size_bytes), [], {}
+    for piece in pieces:
+        of_piece = PieceLines(piece)
+        first = before.setdefault(piece.path, 0)
+        lines += [replace(line, number=first + line.number) for line in of_piece]
+        before[piece.path] += of_piece.count
+    return len(pieces), lines
+
+
+@pytest.mark.parametrize("size_bytes", [1, 7, 64, 100_000])
+def test_pieces_of_files_hold_the_lines_of_the_files_and_their_numbers(tmp_path, size_bytes):
+    listed = ["", tools(0, 1)[0], "{bad", "", "  ", *tools(1, 6), '{"id": "no name"}', ""]
+    one, two = write(tmp_path / "a.jsonl", listed), write(tmp_path / "b.jsonl", tools(6, 8))
+    one.write_bytes(b"\xef\xbb\xbf" + one.read_bytes())
+    two.write_bytes(two.read_bytes().rstrip(b"\n"))  # the last line has no end
+    count, lines = read_in_pieces([one, two], size_bytes)
+    assert lines == list(read_inputs([one, two]))
+    assert (count > 2) == (size_bytes < 100)
+    assert [line.number for line in lines if line.tool is None] == [3, 11]
+
+
+def test_a_parquet_file_is_cut_into_its_row_groups(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [record(tool) for tool in tools(0, 10)]
+    rows[7]["name"] = ""
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows), file, row_group_size=3)
+    count, lines = read_in_pieces([file], 1)
+    assert count == 4
+    assert lines == list(read_inputs([file]))
+    assert [line.number for line in lines if line.tool is None] == [8]
+
+
+def test_a_line_that_is_longer_than_many_pieces_is_read_once(tmp_path):
+    long = '{"id": "long", "name": "n", "description": "' + "x" * 500 + '"}'
+    file = write(tmp_path / "a.jsonl", [*tools(0, 1), long, *tools(1, 3)])
+    count, lines = read_in_pieces([file], 50)
+    assert count > 10
+    assert [line.tool.id for line in lines] == ["t0", "long", "t1", "t2"]
+
+
+def test_a_parquet_file_that_cannot_be_cut_is_told(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "a.parquet").write_bytes(b"no parquet")
+    with pytest.raises(DataError, match="must be readable as Parquet"):
+        pieces_of([tmp_path / "a.parquet"], 100)
