@@ -112,7 +112,7 @@ def test_a_chunk_is_stored_after_so_many_texts(tmp_path):
 def test_a_chunk_is_stored_after_so_much_time(tmp_path):
     clock = ManualClock()
     encoder = Spy(clock, seconds=9)  # each call is long, so that the next one is half as large
-    texts = [str(i) for i in range(300)]
+    texts = [str(i) for i in range(200)]
     embedder = Embedder(encoder, cache=tmp_path, chunk_seconds=25, clock=clock)
     embedder.embed(texts)
     assert encoder.calls[:7] == [len(PROBE_TEXTS), 64, 32, 16, 8, 4, 2]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from toolheads.arrays import Floats, Ids, as_rows
 from toolheads.cache.disk import cache_errors, locked
+from toolheads.cache.joining import joined, run_to_join
 from toolheads.cache.keys import KeyIndex, first_of_equal, text_keys
 from toolheads.cache.matrix import StoredMatrix
 from toolheads.cache.precision import Stored, numpy_dtype, to_floats, to_stored
@@ -52,7 +53,8 @@ class VectorCache:
         self._shards: list[Shard | None] = []  # None: damaged; its row numbers stay unused
         self._starts: list[int] = []
         self._next_row = 0
-        self._checked: set[int] = set()
+        self._checked: set[str] = set()
+        self._own: set[str] = set()  # written here, and not joined into another since
         self._index: KeyIndex | None = None
         self.refresh()
 
@@ -128,6 +130,8 @@ class VectorCache:
     def add(self, texts: Sequence[str], vectors: npt.ArrayLike) -> None:
         """Store vectors as one new shard; when this returns they are on the disk.
 
+        Small shards that this object wrote are joined once there are many.
+
         Args:
             texts: n texts; of a text that comes twice the first vector is stored.
             vectors: (n, d), any real dtype, finite, no row zero.
@@ -148,7 +152,9 @@ class VectorCache:
             path = write_shard(self._folder, keys[first], stored[first], self.dtype)
             with cache_errors(self._folder, "read"):
                 self._adopt([path.name])
-                self._checked.add(len(self._shards) - 1)
+            self._checked.add(path.name)
+            self._own.add(path.name)
+            self._join()
 
     def rows(self, texts: Sequence[str]) -> Floats:
         """(n, d) float32 vectors of n texts, as they are stored.
@@ -243,6 +249,27 @@ class VectorCache:
             self._index = None
         return True
 
+    def _join(self) -> None:
+        """Make one shard of small ones that were written here, under the numbers of their rows."""
+        run = run_to_join(self._shards, self._own)
+        if run is None:
+            return
+        old = [shard for shard in self._shards[run] if shard is not None]
+        try:
+            one = joined(self._folder, old, self.dtype)
+        except (CacheError, DamageError, OSError) as e:  # what was asked for is done; this can wait
+            _logger.warning("small shards of %s are not joined yet: %s", self._folder, e)
+            return
+        self._shards[run], self._starts[run] = [one], [self._starts[run.start]]
+        gone = {shard.path.name for shard in old}
+        for names in (self._names, self._checked, self._own):
+            names -= gone
+            names.add(one.path.name)
+        self._index = None
+        for shard in old:  # last, so that a kill loses no row
+            with suppress(OSError):
+                shard.path.unlink(missing_ok=True)
+
     def _key_index(self) -> KeyIndex:
         if self._index is None:
             # By name, not by arrival: every process then serves the same of two equal keys.
@@ -262,11 +289,12 @@ class VectorCache:
 
     def _check_shards(self, numbers: Iterable[int]) -> bool:
         """Check the digests of shards not checked yet; False if one was damaged and is gone."""
-        todo = [(n, s) for n in numbers if n not in self._checked and (s := self._shards[n])]
+        numbered = [(number, self._shards[number]) for number in numbers]
+        todo = [(n, s) for n, s in numbered if s is not None and s.path.name not in self._checked]
         if not todo:
             return True
         reasons = digest_damages([shard for _, shard in todo])
-        self._checked.update(number for number, _ in todo)
+        self._checked.update(shard.path.name for _, shard in todo)
         for (number, shard), reason in zip(todo, reasons, strict=True):
             if reason is not None:
                 self._shards[number] = None
