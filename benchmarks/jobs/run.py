@@ -44,7 +44,7 @@ from toolheads.jobs import Target, reindex
 from toolheads.jobs.inputs import input_files, read_inputs
 from toolheads.jobs.pending import JOURNAL
 from toolheads.jobs.rows import RowMaker
-from toolheads.scorers.exact import folded_rows
+from toolheads.scorers.folding import folded_rows
 from toolheads.texts import TextSettings
 
 MADE_AT_ONCE = 20_000

@@ -58,9 +58,21 @@ def normalized(rows: Floats) -> Floats:
         (n, d) float32. A zero row stays zero. Rows whose square sum would overflow or vanish
         are scaled by their largest entry first, so that every other row has length 1.
     """
-    peak = np.abs(rows).max(axis=-1, keepdims=True, initial=0.0)  # (n, 1)
+    # The largest absolute value without an array of absolute values.
+    peak = np.maximum(
+        rows.max(axis=-1, keepdims=True, initial=0.0),
+        -rows.min(axis=-1, keepdims=True, initial=0.0),
+    )  # (n, 1)
     # A subnormal peak has no finite reciprocal, so divide rather than multiply.
-    scaled = np.divide(rows, peak, out=np.zeros_like(rows), where=peak > 0)  # (n, d)
-    length = np.linalg.norm(scaled, axis=-1, keepdims=True)  # (n, 1)
-    unit: Floats = np.divide(scaled, length, out=np.zeros_like(scaled), where=length > 0)
-    return unit
+    scaled = _divided(rows, peak)  # (n, d)
+    length = np.sqrt(np.add.reduce(scaled * scaled, axis=-1, keepdims=True))  # (n, 1)
+    return _divided(scaled, length)
+
+
+def _divided(rows: Floats, by: Floats) -> Floats:
+    """(n, d) rows over (n, 1) numbers >= 0; a row over 0 is zero."""
+    if (by > 0).all():  # a division under a mask takes twice the time
+        whole: Floats = rows / by
+        return whole
+    some: Floats = np.divide(rows, by, out=np.zeros_like(rows), where=by > 0)
+    return some

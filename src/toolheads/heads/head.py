@@ -124,7 +124,7 @@ class Head:
         with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row's number
             for start in range(0, len(rows), rows_at_once):
                 block = rows[start : start + rows_at_once]  # (b, d)
-                moved[start : start + rows_at_once] = block + self._correction(block)
+                np.add(block, self._correction(block), out=moved[start : start + rows_at_once])
         moved = as_rows(moved, width=self.width, name="the head's output")
         return normalized(moved[:, : self.kept])
 
@@ -133,9 +133,10 @@ class Head:
         if self.centre is None:
             learned = self._mlp(self._scaled(block))
         else:
-            learned = self._mlp(self._scaled(block - self.centre)) - self.centre
-        correction: Floats = np.float32(self.alpha) * learned
-        return correction
+            learned = self._mlp(self._scaled(block - self.centre))
+            learned -= self.centre
+        learned *= np.float32(self.alpha)
+        return learned
 
     def _scaled(self, rows: Floats) -> Floats:
         if self.architecture.input_scaling == "sqrt":
@@ -145,24 +146,29 @@ class Head:
         return rows
 
     def _mlp(self, h: Floats) -> Floats:
+        """(b, d) → (b, d), an array of its own: each step after a product works in place."""
         w = self.weights
         layers = ["in", *(f"hidden.{i}" for i in range(len(self.architecture.hidden) - 1))]
         for layer in layers[: len(self.architecture.hidden)]:
-            h = h @ w[f"{layer}.weight"].T + w[f"{layer}.bias"]  # (b, h)
+            h = h @ w[f"{layer}.weight"].T  # (b, h)
+            h += w[f"{layer}.bias"]
             if f"{layer}.norm.weight" in w:
-                h = _standardized(h) * w[f"{layer}.norm.weight"] + w[f"{layer}.norm.bias"]
+                h = _standardized(h)
+                h *= w[f"{layer}.norm.weight"]
+                h += w[f"{layer}.norm.bias"]
             if self.architecture.activation == "gelu":
                 h = gelu(h)
-        out: Floats = h @ w["out.weight"].T + w["out.bias"]  # (b, d)
+        out: Floats = h @ w["out.weight"].T  # (b, d)
+        out += w["out.bias"]
         return out
 
 
 def _standardized(rows: Floats) -> Floats:
     """LayerNorm without its weights, as torch: variance over n, eps inside the root."""
-    centered = rows - rows.mean(axis=1, keepdims=True)
+    centered: Floats = rows - rows.mean(axis=1, keepdims=True)
     variance = np.square(centered).mean(axis=1, keepdims=True)
-    standard: Floats = centered / np.sqrt(variance + LAYER_NORM_EPS)
-    return standard
+    centered /= np.sqrt(variance + LAYER_NORM_EPS)
+    return centered
 
 
 def _owned(weight: npt.ArrayLike, name: str, shape: tuple[int, ...]) -> Floats:

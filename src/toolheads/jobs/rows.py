@@ -16,7 +16,7 @@ from toolheads.heads import Head, Heads
 from toolheads.indexes import row_key, space_of
 from toolheads.jobs.vectors import Counts, Vectors
 from toolheads.ports import Encoder
-from toolheads.scorers.exact import folded_rows
+from toolheads.scorers.folding import folded_rows
 from toolheads.scorers.recipe import Recipe
 from toolheads.texts import TextSettings, tool_view_texts
 

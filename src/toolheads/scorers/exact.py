@@ -16,8 +16,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, Ids, as_rows
+from toolheads.arrays import Floats, Ids
 from toolheads.heads import Head
+from toolheads.scorers.folding import folded_rows
 
 Doubles = npt.NDArray[np.float64]
 
@@ -27,9 +28,6 @@ the bit, and equal for equal tools."""
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries of the largest product that is held at once; 64 MB in float32."""
-
-_ROWS_AT_ONCE = 32
-"""Rows of every product with a head."""
 
 _EPS = float(np.finfo(np.float32).eps)
 
@@ -228,22 +226,6 @@ def product_slack(width: int, longest: float) -> float:
     return 2 * width * _EPS * longest
 
 
-def folded_rows(views: Mapping[str, Floats], weights: Mapping[str, float], head: Head) -> Floats:
-    """(n, e) float32, the row of each tool: the weighted sum of the projections of its views.
-
-    Args:
-        views: View → (n, d) float32 embeddings.
-        weights: View → weight; all of `views`.
-        head: Projects the embeddings.
-    """
-    stacked = np.concatenate([as_rows(v, width=head.width, name=n) for n, v in views.items()])
-    projected = projected_once(stacked, head).reshape(len(views), -1, head.projection_width)
-    folded = np.zeros(projected.shape[1:], np.float32)
-    for view, name in zip(projected, views, strict=True):
-        folded += np.float32(weights[name]) * view
-    return folded
-
-
 _Real = TypeVar("_Real", np.float32, np.float64)
 
 
@@ -264,25 +246,3 @@ def soft_maximum(scores: npt.NDArray[_Real], temperature: float) -> npt.NDArray[
         share = np.exp((scores - best) / scores.dtype.type(temperature)).mean(axis=0)
     softened: npt.NDArray[_Real] = best + scores.dtype.type(temperature) * np.log(share)
     return softened
-
-
-def projected_once(rows: Floats, head: Head) -> Floats:
-    """Project equal rows once, so that tools with one text have one projection, to the bit.
-
-    All products have one shape, the last one filled up with zeros, so that a row projects alike
-    whatever the others are: one tool added to a catalogue gets the row that it would get in a
-    catalogue made anew.
-    """
-    seen: dict[bytes, int] = {}
-    inverse = np.fromiter(
-        (seen.setdefault(row.tobytes(), len(seen)) for row in rows), np.int64, len(rows)
-    )
-    first = np.empty(len(seen), np.int64)
-    first[inverse[::-1]] = np.arange(len(rows))[::-1]
-    projected = np.empty((len(first), head.projection_width), np.float32)
-    for start in range(0, len(first), _ROWS_AT_ONCE):
-        part = first[start : start + _ROWS_AT_ONCE]
-        block = np.zeros((_ROWS_AT_ONCE, head.width), np.float32)
-        block[: len(part)] = rows[part]
-        projected[start : start + len(part)] = head(block)[: len(part)]
-    return projected[inverse]

@@ -13,7 +13,8 @@ from toolheads.cutoff import CutoffSettings
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder
 from toolheads.heads import Fusion, Head, Heads, Views
-from toolheads.scorers.exact import QueryProjections, folded_rows
+from toolheads.scorers.exact import QueryProjections
+from toolheads.scorers.folding import folded_rows
 from toolheads.texts import TOOL_VIEWS
 
 

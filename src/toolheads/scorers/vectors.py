@@ -19,9 +19,9 @@ from toolheads.scorers.exact import (
     Doubles,
     ProjectedTools,
     QueryProjections,
-    projected_once,
 )
 from toolheads.scorers.explanation import Explanation
+from toolheads.scorers.folding import projected_once
 from toolheads.scorers.fused import AddedParts, FusedTools, Words
 from toolheads.scorers.hubness import hubness
 from toolheads.scorers.rank_fusion import RankFusion, best_first
