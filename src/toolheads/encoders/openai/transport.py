@@ -103,13 +103,16 @@ class Transport:
         whole = f"{self._encoder} {reason}"
         return whole.replace(self._key, "***") if self._key else whole
 
-    def post(self, body: bytes, *, most_bytes: int, stop: Event) -> bytes:
+    def post(
+        self, body: bytes, *, most_bytes: int, stop: Event, limit_s: float | None = None
+    ) -> bytes:
         """Send a request until it is answered.
 
         Args:
             body: JSON.
             most_bytes: Longest answer to read.
             stop: Set when nobody waits for the answer any more; ends the retries.
+            limit_s: Longest time for all attempts of this call, where patience has more.
 
         Returns:
             The body of the answer with status 200.
@@ -119,7 +122,8 @@ class Transport:
             EncoderError: If no attempt brought an answer, or the answer has no end.
         """
         start = time.monotonic()
-        end = start + self._patience.batch_limit_s
+        whole_s = min(self._patience.batch_limit_s, math.inf if limit_s is None else limit_s)
+        end = start + whole_s
         attempt = 0
         while True:
             if self._client.is_closed:
@@ -132,7 +136,7 @@ class Transport:
             try:
                 status, headers, content = self._once(body, end, most_bytes)
             except self._httpx.HTTPError as e:
-                cause, reason = e, self._reason(e)
+                cause, reason = e, self._reason(e, whole_s)
                 if not self._is_passing(e):
                     raise EncoderError(self.error(reason)) from e
             except UnicodeError as e:  # from the look-up of a host that can be no name
@@ -186,12 +190,11 @@ class Transport:
             return False
         return isinstance(e, (h.TimeoutException, h.NetworkError, h.RemoteProtocolError))
 
-    def _reason(self, e: Exception) -> str:
+    def _reason(self, e: Exception, whole_s: float) -> str:
         if isinstance(e, self._httpx.ConnectTimeout):
             return f"took no connection within {self._patience.connect_timeout_s:g} s"
         if isinstance(e, self._httpx.TimeoutException):
-            limit_s = min(self._patience.timeout_s, self._patience.batch_limit_s)
-            return f"gave no answer within {limit_s:g} s"
+            return f"gave no answer within {min(self._patience.timeout_s, whole_s):g} s"
         if isinstance(e, self._httpx.ConnectError):
             return f"cannot be reached: {e}"
         return f"lost the connection: {str(e) or type(e).__name__}"

@@ -10,7 +10,7 @@ from threading import Thread
 
 from toolheads.domain import Tool
 from toolheads.errors import ChatError
-from toolheads.rerank.llm.chat import ChatModel
+from toolheads.rerank.llm.chat import ChatModel, OpenAIChat
 from toolheads.rerank.llm.prompt import (
     SYSTEM,
     candidate_line,
@@ -61,8 +61,13 @@ def ask(
     prompt = user_prompt(lines, message, top_n=top_n, message_chars=settings.message_chars)
     messages = [{"role": "user", "content": prompt}]
 
+    schema = reply_schema(called, most=min(top_n, len(called)))
+
     def call() -> object:
-        return chat.send(messages, system=SYSTEM, reply_schema=reply_schema(called))
+        if isinstance(chat, OpenAIChat):  # or who is left behind would keep the server busy
+            limit_s = settings.deadline_s
+            return chat.send(messages, system=SYSTEM, reply_schema=schema, deadline_s=limit_s)
+        return chat.send(messages, system=SYSTEM, reply_schema=schema)
 
     try:
         reply = in_time(call, settings.deadline_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Event
 from typing import Any, Protocol
 
@@ -11,11 +11,8 @@ from toolheads.encoders.openai.address import api_key_for, route_url
 from toolheads.encoders.openai.answers import server_message
 from toolheads.encoders.openai.transport import Patience, RefusedError, Transport
 from toolheads.errors import ChatError, ConfigError, EncoderError
+from toolheads.rerank.llm.fields import Fields
 from toolheads.rerank.llm.settings import ChatSettings
-
-_DEFAULTS: Mapping[str, Any] = {"temperature": 0.0, "max_tokens": 1024}
-_NO_THINKING: Mapping[str, Any] = {"chat_template_kwargs": {"enable_thinking": False}}
-"""What vLLM, SGLang and llama.cpp hand to the template of a model that thinks aloud."""
 
 _ABOUT_FIELDS = (400, 415, 422)
 """Refusals that a field can cause that the server does not know."""
@@ -52,9 +49,9 @@ class ChatModel(Protocol):
 class OpenAIChat:
     """Chat model behind an OpenAI-compatible server. See `ChatModel`.
 
-    May be used from several threads at once. Fields that servers differ in (a reply schema,
-    thinking off, temperature, max_tokens) are dropped step by step if the server refuses the
-    call, and left out from then on.
+    May be used from several threads at once. What servers differ in (thinking off, a reply schema
+    and its limits, temperature, max_tokens, a system message) is dropped part by part if the
+    server refuses the call, first what the refusal names, and left out from then on.
 
     Args:
         settings: Server, model, key and parameters.
@@ -82,8 +79,8 @@ class OpenAIChat:
             patience=patience,
             keep_alive=4,
         )
-        self._dropped = 0
-        """How many steps of `_bodies` the server has refused."""
+        self._fields = Fields()
+        """What the server takes, as far as it has said."""
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.url!r}, {self._model!r})"
@@ -94,15 +91,21 @@ class OpenAIChat:
         *,
         system: str,
         reply_schema: Mapping[str, Any] | None = None,
+        deadline_s: float | None = None,
     ) -> str:
         """Ask. See `ChatModel`.
+
+        Args:
+            messages: At least one.
+            system: What the model is told before them.
+            reply_schema: JSON Schema of the reply.
+            deadline_s: Longest wait in seconds, where it is shorter than the usual one.
 
         Raises:
             ChatError: If the server cannot be reached, refuses, or answers without a text.
         """
-        said: list[Mapping[str, str]] = [{"role": "system", "content": system}, *messages]
         try:
-            return self._answered(said, reply_schema)
+            return self._answered(messages, system, reply_schema, deadline_s)
         except EncoderError as e:
             raise ChatError(str(e)) from e
 
@@ -111,35 +114,34 @@ class OpenAIChat:
         self._transport.close()
 
     def _answered(
-        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None
+        self,
+        messages: Sequence[Mapping[str, str]],
+        system: str,
+        schema: Mapping[str, Any] | None,
+        deadline_s: float | None,
     ) -> str:
-        bodies = list(self._bodies(schema))
-        step = min(self._dropped, len(bodies) - 1)
+        fields = lasting = self._fields
         while True:
-            body = {"model": self._model, "messages": messages, **bodies[step]}
+            said = fields.body(messages, system, schema, self._parameters)
             try:
                 content = self._transport.post(
-                    json.dumps(body).encode(), most_bytes=_MOST_ANSWER_BYTES, stop=Event()
+                    json.dumps({"model": self._model, **said}).encode(),
+                    most_bytes=_MOST_ANSWER_BYTES,
+                    stop=Event(),
+                    limit_s=deadline_s,
                 )
             except RefusedError as e:
-                if e.status not in _ABOUT_FIELDS or step + 1 == len(bodies):
+                next_try = fields.after(str(e), schema, self._parameters)
+                if e.status not in _ABOUT_FIELDS or next_try is None:
                     raise
-                step += 1
+                fields, lasts = next_try
+                lasting = fields if lasts else lasting
                 continue
-            self._dropped = step
+            self._fields = lasting
             try:
                 return reply_text(content)
             except ChatError as e:
                 raise ChatError(self._transport.error(str(e))) from e
-
-    def _bodies(self, schema: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
-        """Fields beside model and messages, each time fewer."""
-        form = {"name": "reply", "strict": True, "schema": schema}
-        held = {"response_format": {"type": "json_schema", "json_schema": form}} if schema else {}
-        yield {**_DEFAULTS, **_NO_THINKING, **held, **self._parameters}
-        yield {**_DEFAULTS, **held, **self._parameters}
-        yield {**_DEFAULTS, **self._parameters}
-        yield self._parameters
 
 
 def reply_text(content: bytes) -> str:

@@ -54,10 +54,15 @@ def user_prompt(lines: Sequence[str], message: str, *, top_n: int, message_chars
     )
 
 
-def reply_schema(names: Sequence[str]) -> Mapping[str, Any]:
-    """JSON Schema of the reply, in the part of the language that all strict servers take."""
+def reply_schema(names: Sequence[str], *, most: int) -> Mapping[str, Any]:
+    """JSON Schema of the reply, in the part of the language that strict servers take.
+
+    A small model that is held to an array may go on until its tokens end, so the array has a
+    most. A server that does not know `maxItems` is asked without.
+    """
     listed = list(dict.fromkeys(names))
-    tools = {"type": "array", "items": {"type": "string", "enum": listed}}
+    tools: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": listed}}
+    tools["maxItems"] = max(most, 1)
     return {
         "type": "object",
         "properties": {"tools": tools},

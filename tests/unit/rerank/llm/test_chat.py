@@ -1,3 +1,4 @@
+import json
 from contextlib import closing
 
 import pytest
@@ -10,6 +11,15 @@ pytest.importorskip("httpx", reason="needs the extra [openai]")
 
 HI = [{"role": "user", "content": "hi"}]
 SCHEMA = {"type": "object"}
+HELD = {"type": "object", "properties": {"tools": {"type": "array", "maxItems": 3}}}
+
+
+def parts(body):
+    """What a call holds that may be refused."""
+    has = {"maxItems"} if "maxItems" in json.dumps(body) else set()
+    if body["messages"][0]["role"] == "system":
+        has.add("system")
+    return has | set(body) - {"model", "messages"}
 
 
 def ask(server, deadline_s=20.0, schema=SCHEMA, **settings):
@@ -59,6 +69,65 @@ def test_fields_that_a_server_refuses_are_dropped_one_after_the_other_and_for_go
 
 
 @pytest.mark.parametrize(
+    ("refusal", "kept"),
+    [
+        ("In context=('tools',), 'maxItems' is not permitted in response_format", {"maxItems"}),
+        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'", {"max_tokens"}),
+        ("'temperature' does not support 0 with this model", {"temperature"}),
+        ("response_format is not supported", {"response_format", "maxItems"}),
+        ("chat_template_kwargs: extra inputs are not permitted", {"chat_template_kwargs"}),
+        ("System role not supported", {"system"}),
+        ("Conversation roles must alternate user/assistant/…", {"system"}),
+    ],
+)
+def test_what_a_refusal_names_is_dropped_alone_and_for_good(refusal, kept):
+    with ChatServer(refused(refusal), said("x")) as server:
+        chat = OpenAIChat(ChatSettings(server.url, "m"))
+        for _ in range(2):
+            assert chat.send(HI, system="Be brief.", reply_schema=HELD) == "x"
+        chat.close()
+    first, *others = map(parts, server.bodies)
+    assert len(others) == 2
+    assert [first - other for other in others] == [kept, kept]
+
+
+def test_a_system_message_that_is_not_taken_is_said_by_the_user():
+    with ChatServer(refused("System role not supported"), said("x")) as server:
+        ask(server)
+    assert server.bodies[1]["messages"] == [{"role": "user", "content": "Be brief.\n\nhi"}]
+
+
+def test_limits_of_a_schema_go_before_the_schema():
+    no = refused("invalid request")
+    with ChatServer(no, no, said("x")) as server:
+        ask(server, schema=HELD)
+    assert parts(server.bodies[1]) - parts(server.bodies[2]) == {"maxItems"}
+    schema = server.bodies[2]["response_format"]["json_schema"]["schema"]
+    assert schema == {"type": "object", "properties": {"tools": {"type": "array"}}}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "request (9019 tokens) exceeds the available context size (8192 tokens)",
+        "'max_tokens' is too large: 1024. The maximum context length is 2048 tokens",
+    ],
+)
+def test_a_call_that_is_too_long_is_sent_once_more_without_room_for_a_long_reply(refusal):
+    long = refused(refusal)
+    with ChatServer(long, said("x"), said("y"), long) as server:
+        chat = OpenAIChat(ChatSettings(server.url, "m"))
+        assert [chat.send(HI, system="", reply_schema=HELD) for _ in range(2)] == ["x", "y"]
+        with pytest.raises(ChatError, match="tokens"):
+            chat.send(HI, system="", reply_schema=HELD)
+        chat.close()
+    first, second, third, *rest = map(parts, server.bodies)
+    assert first - second == {"max_tokens"}
+    assert third == first, "the next call is not too long"
+    assert rest == [first, second]
+
+
+@pytest.mark.parametrize(
     ("answer", "message"),
     [
         (refused("bad key", 401), "answered 401: bad key"),
@@ -98,6 +167,13 @@ def test_a_text_in_blocks_is_put_together():
 def test_a_server_that_hangs_is_left():
     with ChatServer(Answer(hangs=True)) as server, pytest.raises(ChatError, match="no answer"):
         ask(server, deadline_s=0.3)
+
+
+def test_a_call_can_have_a_shorter_deadline_than_the_model():
+    with ChatServer(Answer(hangs=True)) as server:
+        chat = OpenAIChat(ChatSettings(server.url, "m"), deadline_s=60)
+        with closing(chat), pytest.raises(ChatError, match=r"no answer within 0\.3 s"):
+            chat.send(HI, system="", deadline_s=0.3)
 
 
 def test_a_server_that_is_not_there_is_an_error():

@@ -189,6 +189,19 @@ def test_over_the_wire_every_fault_is_ranked_by_words_and_says_so(answer):
     assert len(chosen.report.notes) == 2 or answer.body.startswith(b'{"object"')
 
 
+def test_a_call_that_nobody_waits_for_does_not_keep_the_server_busy():
+    with ChatServer(Answer(hangs=True)) as server:
+        chat = OpenAIChat(ChatSettings(server.url, "m"), deadline_s=60.0)
+        settings = RerankSettings(method="llm", llm=LlmSettings(deadline_s=0.3))
+        before = set(threading.enumerate())
+        assert Reranker(GARDEN, settings, chat=chat).rerank(MESSAGE).report.method == "keyword"
+        for thread in set(threading.enumerate()) - before:
+            if thread.name == "toolheads-rerank":
+                thread.join(10)
+                assert not thread.is_alive()
+        chat.close()
+
+
 @given(st.one_of(st.text(), st.binary(), JSON, st.just(object())), st.integers(1, 9))
 def test_any_reply_gives_tools_of_the_catalogue_each_once(reply, top_n):
     chosen = rerank(GARDEN, MESSAGE, "llm", top_n=top_n, chat=Says(reply))

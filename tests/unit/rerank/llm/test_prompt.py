@@ -57,7 +57,8 @@ def test_names_that_could_be_read_as_something_else_make_way():
 
 
 def test_the_schema_allows_the_names_alone():
-    schema = reply_schema(["mow_lawn", "mow_lawn", "list_beds"])
+    schema = reply_schema(["mow_lawn", "mow_lawn", "list_beds"], most=2)
     assert json.loads(json.dumps(schema)) == schema
+    assert schema["properties"]["tools"]["maxItems"] == 2
     assert schema["properties"]["tools"]["items"]["enum"] == ["mow_lawn", "list_beds"]
     assert labels(GARDEN) == [tool.name for tool in GARDEN]
