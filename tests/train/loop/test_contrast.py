@@ -19,9 +19,10 @@ from toolheads_train.data.sampling import BatchSampler, SamplingSettings  # noqa
 from toolheads_train.loop.contrast import (  # noqa: E402
     FastInBatch,
     StackedInBatch,
-    why_not_contrast,
+    why_not_fast,
+    why_not_stacked,
 )
-from toolheads_train.model import stacked  # noqa: E402
+from toolheads_train.model import projection  # noqa: E402
 from toolheads_train.model.stacked import StackedHeads  # noqa: E402
 from toolheads_train.objectives.in_batch import InBatch  # noqa: E402
 from toolheads_train.objectives.objective import OneDevice  # noqa: E402
@@ -81,7 +82,7 @@ def test_blocks_of_one_row_change_nothing(monkeypatch):
     batch = batch_of(data)
     chosen = LossSettings()
     whole = both(chosen, (1.0,), heads, data, batch)[1]
-    monkeypatch.setattr(stacked, "BLOCK_BYTES", 4)
+    monkeypatch.setattr(projection, "BLOCK_BYTES", 4)
     rows = both(chosen, (1.0,), heads, data, batch)[1]
     torch.testing.assert_close(rows[0], whole[0], atol=1e-6, rtol=0)
     for name, gradient in whole[2].items():
@@ -130,8 +131,10 @@ def test_very_large_logits_do_not_overflow():
 
 def test_what_it_cannot_do_is_named():
     head, loss, sampling = HeadSettings(), LossSettings(), SamplingSettings()
-    assert why_not_contrast(head, loss, sampling) is None
+    assert why_not_fast(head, loss, sampling) is None
     counting = replace(loss, other_positives="count")
-    assert why_not_contrast(head, counting, sampling) == "model.loss.other_positives"
+    assert why_not_fast(head, counting, sampling) == "model.loss.other_positives"
     mined = replace(sampling, hard_negatives=2)
-    assert why_not_contrast(head, loss, mined) == "data.sampling.hard_negatives"
+    assert why_not_stacked(loss, mined) == "data.sampling.hard_negatives"
+    nested = replace(head, widths=(4,))
+    assert why_not_fast(nested, loss, sampling) == "model.head.widths"

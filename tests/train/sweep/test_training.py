@@ -19,21 +19,30 @@ from tests.train.synthetic import (  # noqa: E402
     weights_of,
 )
 
+from toolheads.errors import ConfigError  # noqa: E402
+from toolheads_train.data.centres import centres_of  # noqa: E402
 from toolheads_train.data.corpus import build_corpus  # noqa: E402
 from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings  # noqa: E402
 from toolheads_train.sweep.grid import Member  # noqa: E402
-from toolheads_train.sweep.training import Plan, StackTraining, train_stack  # noqa: E402
+from toolheads_train.sweep.training import (  # noqa: E402
+    Plan,
+    StackTraining,
+    start_of,
+    train_stack,
+)
 
 pytestmark = [pytest.mark.train, *(pytest.mark.filterwarnings(w) for w in HARMLESS)]
 
 SOURCE = pairs()
 
 
-def member(seed=0, *, lr=1e-2, decay=0.01, margin=None, alpha=1.0, temperature=0.05, clip=None):
+def member(
+    seed=0, *, lr=1e-2, decay=0.01, margin=None, alpha=1.0, temperature=0.05, clip=None, **head
+):
     return Member(
         {"seed_everything": seed, "model.optimizer.lr": lr},
         seed,
-        HeadSettings(hidden=(8,), alpha=alpha),
+        HeadSettings(hidden=(8,), alpha=alpha, **head),
         LossSettings(mask_margin=margin, temperature=temperature),
         OptimizerSettings(lr=lr, weight_decay=decay, clip=clip),
     )
@@ -44,7 +53,9 @@ def training(members, *, epochs=3, steps=10, check_every=1):
 
     corpus = build_corpus([SOURCE])
     sampler = BatchSampler(corpus, SamplingSettings(batch_size=16, steps_per_epoch=steps), seed=0)
-    return StackTraining(members, corpus, sampler, [1.0], Plan(epochs, steps, check_every))
+    centres = centres_of(corpus, torch.ones(1))
+    plan = Plan(epochs, steps, check_every)
+    return StackTraining(members, corpus, sampler, [1.0], plan, centres)
 
 
 def alone(one):
@@ -66,6 +77,45 @@ def test_each_member_is_what_fit_makes_of_its_settings():
     for number, one in enumerate(members):
         got = {n: v.detach() for n, v in stack.heads.draw(number).state_dict().items()}
         assert same(got, alone(one), atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"centre": "corpus"},
+        {"widths": (4, 8)},
+        {"feature_dropout": 0.3},
+        {"feature_dropout": 0.3, "centre": "corpus", "widths": (4,)},
+        {"feature_dropout": 0.3, "centre": "corpus", "widths": (4,), "freeze_action": True},
+        {"feature_dropout": 0.3, "widths": (4,), "shared": True},
+    ],
+    ids=str,
+)
+def test_each_member_is_what_fit_makes_of_it_with_options_of_its_heads(head):
+    """Its dropout draws what it draws alone: the state of its generator is compared as well."""
+    members = [member(0, **head), member(1, lr=3e-3, margin=0.05, alpha=0.5, **head)]
+    stack = training(members)
+    stack.run(30)
+    for number, one in enumerate(members):
+        got = {n: v.detach() for n, v in stack.heads.draw(number).state_dict().items()}
+        want = alone(one)
+        assert same(got, want, atol=2e-5, rtol=1e-4)
+        states = [name for name in want if "dropout" in name]
+        assert bool(states) == ("feature_dropout" in head)
+        assert all(torch.equal(got[name], want[name]) for name in states)
+
+
+def test_a_validation_of_a_stack_drops_nothing():
+    stack = training([member(0, feature_dropout=0.9)])
+    (found,) = train_stack(stack, [validation_of(SOURCE)])
+    plain = training([member(0)])
+    (other,) = train_stack(plain, [validation_of(SOURCE)])
+    assert found.start == other.start
+
+
+def test_heads_that_want_a_centre_and_have_none_are_refused():
+    with pytest.raises(ConfigError, match=r"centres must be given where model\.head\.centre is"):
+        start_of(member(0, centre="corpus"), 16)
 
 
 def test_the_best_validation_is_kept_and_training_that_hurts_is_not():

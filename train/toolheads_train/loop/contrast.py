@@ -19,15 +19,8 @@ from toolheads.errors import ConfigError
 from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.sampling import Batch, SamplingSettings
 from toolheads_train.model.heads import HeadModule, TwoHeads
-from toolheads_train.model.stacked import (
-    Scratch,
-    StackedHeads,
-    blocks,
-    compute_dtype,
-    is_frozen,
-    project,
-    transposed,
-)
+from toolheads_train.model.projection import Scratch, blocks, compute_dtype, project, transposed
+from toolheads_train.model.stacked import StackedHeads, is_frozen
 from toolheads_train.objectives.masks import known_positives, representatives
 from toolheads_train.objectives.objective import Gather, Losses, Stateless
 from toolheads_train.settings import HeadSettings, LossSettings
@@ -296,21 +289,37 @@ class StackedInBatch:
     def __call__(
         self, heads: StackedHeads, corpus: TrainingCorpus, batch: Batch
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """(S,) means with gradients, (S, b) losses and (S,) negatives; see `contrast`."""
+        """(S,) means with gradients, (S, b) losses and (S,) negatives; see `contrast`.
+
+        Heads of several widths have the mean over the widths, as by `Matryoshka`, and the
+        negatives of the full one.
+        """
         rows = Rows.of(corpus, batch, self._view_weights)
-        queries, tools = heads.state(rows.queries), rows.folded(heads.tools(rows.tools))
         left_out = LeftOut.of(corpus, batch, self._settings, self._margins, rows)
-        return contrast(queries, tools, heads.log_logit_scale.exp(), left_out)
+        scales = heads.log_logit_scale.exp()
+        found = []
+        for kept in (None, *heads.widths):  # in the order in which a dropout draws
+            queries = heads.state(rows.queries, kept)
+            tools = rows.folded(heads.tools(rows.tools, kept))
+            found.append(contrast(queries, tools, scales, left_out))
+        means, losses = (torch.stack([one[part] for one in found]).mean(0) for part in (0, 1))
+        return means, losses, found[0][2]
 
 
-def why_not_contrast(
-    head: HeadSettings, loss: LossSettings, sampling: SamplingSettings
-) -> str | None:
-    """The first setting that `contrast` has nothing for; None if it can be used."""
+def why_not_fast(head: HeadSettings, loss: LossSettings, sampling: SamplingSettings) -> str | None:
+    """The first setting that `FastInBatch` has nothing for; None if it can be used."""
     rules = (
         ("model.head.widths", not head.widths),
         ("model.head.feature_dropout", not head.feature_dropout),
         ("model.head.centre", head.centre == "none"),
+    )
+    named = (name for name, holds in rules if not holds)
+    return next(named, None) or why_not_stacked(loss, sampling)
+
+
+def why_not_stacked(loss: LossSettings, sampling: SamplingSettings) -> str | None:
+    """The first setting that `StackedInBatch` has nothing for; None if it can be used."""
+    rules = (
         ("model.loss.other_positives", loss.other_positives == "mask"),
         ("model.loss.negatives", loss.negatives == "in_batch"),
         ("model.loss.same_tool_cosine", loss.same_tool_cosine is None),

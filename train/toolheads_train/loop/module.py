@@ -23,7 +23,7 @@ from toolheads_train.data.validation_set import ValidationSet
 from toolheads_train.errors import NotFiniteError
 from toolheads_train.loop.averaging import averaged_copy, update_average
 from toolheads_train.loop.captured import CapturedStep, CudaGraphs, Recorder, follow_capture
-from toolheads_train.loop.contrast import FastInBatch, why_not_contrast
+from toolheads_train.loop.contrast import FastInBatch, why_not_fast
 from toolheads_train.loop.validation import DEFAULT_METRICS, validate
 from toolheads_train.model.heads import TwoHeads
 from toolheads_train.objectives.make import make_objective
@@ -170,7 +170,7 @@ class HeadsModule(pl.LightningModule):
             self.trainer.precision == "bf16-mixed"
             and self.trainer.world_size == 1
             and self._has_own_objective
-            and why_not_contrast(self.head, self.loss, self._data.sampling) is None
+            and why_not_fast(self.head, self.loss, self._data.sampling) is None
         )
         return FastInBatch(self.loss, self._data.view_weights) if is_fast else None
 
@@ -400,7 +400,14 @@ def build_heads(
     loss: LossSettings,
     centres: tuple[Tensor, Tensor] | None = None,
 ) -> TwoHeads:
-    """Heads at the identity, from settings; with (d,) centres of queries and tools, if any."""
+    """Heads at the identity, from settings; with (d,) centres of queries and tools, if any.
+
+    Raises:
+        ConfigError: If centres are wanted and not given.
+    """
+    if head.centre != "none" and centres is None:
+        msg = f"centres must be given where model.head.centre is {head.centre}, got none"
+        raise ConfigError(msg)
     heads = TwoHeads(
         architecture,
         alpha=head.alpha,

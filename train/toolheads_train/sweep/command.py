@@ -25,12 +25,13 @@ from toolheads.errors import ConfigError
 from toolheads.heads import load_heads, save_heads
 from toolheads.heads.bundle import Heads
 from toolheads_train.command import TrainCommand, parsing
+from toolheads_train.data.centres import centres_of
 from toolheads_train.data.modules import FolderData
 from toolheads_train.data.sampling import BatchSampler, steps_of_epoch
 from toolheads_train.data.validation_set import ValidationSet
 from toolheads_train.errors import NotFiniteError
 from toolheads_train.loop.callbacks import StartingHeadsCompete
-from toolheads_train.loop.contrast import why_not_contrast
+from toolheads_train.loop.contrast import why_not_stacked
 from toolheads_train.loop.module import HeadsModule
 from toolheads_train.loop.validation import DEFAULT_METRICS, validate
 from toolheads_train.model.heads import TwoHeads
@@ -293,7 +294,7 @@ class _Setup:
             return "model.ema"
         if trainer.world_size != 1:
             return "trainer.devices"
-        return why_not_contrast(module.head, module.loss, self.data.sampling)
+        return why_not_stacked(module.loss, self.data.sampling)
 
     def train(self, settings: Sequence[Settings]) -> list[Trained]:
         """Train several at once."""
@@ -317,7 +318,9 @@ class _Setup:
             capture=module.capture == "auto",
         )
         sampler = BatchSampler(corpus, data.sampling, seed=data.seed, total_steps=plan.total)
-        training = StackTraining(members, corpus, sampler, data.view_weights, plan)
+        weights, is_centred = torch.tensor(data.view_weights), module.head.centre == "corpus"
+        centres = centres_of(data.corpus, weights) if is_centred else None
+        training = StackTraining(members, corpus, sampler, data.view_weights, plan, centres)
         return train_stack(training, self._sets())
 
     def train_by_trainer(self, settings: Settings) -> Trained:

@@ -97,13 +97,15 @@ class StackTraining:
     sampler: BatchSampler
     view_weights: Sequence[float]
     plan: Plan
+    centres: tuple[Tensor, Tensor] | None = None
+    """(d,) of queries and of tools, for heads that are centred; see `centres_of`."""
     seconds: float = 0.0
     step: int = 0
     heads: StackedHeads = field(init=False)
 
     def __post_init__(self) -> None:
         device = self.corpus.device
-        starts = [start_of(member, self.corpus.width) for member in self.members]
+        starts = [start_of(member, self.corpus.width, self.centres) for member in self.members]
         self.heads = StackedHeads(starts).to(device)
         settings = self.members[0].loss
         margins = [member.loss.mask_margin for member in self.members]
@@ -123,7 +125,7 @@ class StackTraining:
         ]
         self._optimizer = torch.optim.AdamW(groups, fused=True)
         self._losses = torch.zeros(len(self.members), device=device)
-        can_record = is_cuda and self.plan.capture
+        can_record = is_cuda and self.plan.capture and self.heads.dropout is None
         self._captured = CapturedStep(self._step, CudaGraphs()) if can_record else None
 
     def run(self, steps: int) -> list[bool]:
@@ -168,11 +170,12 @@ class StackTraining:
         self._losses += losses.detach()
 
 
-def start_of(member: Member, width: int) -> TwoHeads:
+def start_of(member: Member, width: int, centres: tuple[Tensor, Tensor] | None = None) -> TwoHeads:
     """The heads that `toolheads train fit` starts from with the same seed."""
+    own = None if member.head.centre == "none" else centres
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(member.seed)
-        return build_heads(member.head.architecture(width), member.head, member.loss)
+        return build_heads(member.head.architecture(width), member.head, member.loss, own)
 
 
 def train_stack(training: StackTraining, sets: Sequence[ValidationSet]) -> list[Trained]:
@@ -221,7 +224,7 @@ def _validated(
     training: StackTraining, number: int, sets: Sequence[ValidationSet], weights: Tensor
 ) -> Trained:
     began = time.perf_counter()
-    heads = training.heads.draw(number)
+    heads = training.heads.draw(number).eval()
     measured = validate(heads, sets, weights, DEFAULT_METRICS)
     return Trained(
         settings=training.members[number].settings,
