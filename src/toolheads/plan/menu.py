@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolheads.plan.settings import DEFAULT_SETTINGS
-from toolheads.texts.untrusted import one_line
+from toolheads.texts.untrusted import one_line, without_markers
 
 
 def menu_line(
@@ -15,13 +15,15 @@ def menu_line(
     """`- name`, or `- name: d` where d is the start of the description.
 
     That is what stands before its first full stop and space, without dots at its end, on one
-    line: line breaks, control characters and characters that nobody sees become spaces.
+    line: line breaks, control characters and characters that nobody sees become spaces, and
+    markers of chat templates are taken apart.
 
     Args:
         name: As the model is to repeat it.
         description: The description, or nothing.
         most_chars: Most characters of d, at least 1.
     """
-    first = one_line(description.strip().split(". ")[0].strip().rstrip("."), most_chars=most_chars)
+    start = description.strip().split(". ")[0].strip().rstrip(".")
+    first = one_line(without_markers(start), most_chars=most_chars)
     label = one_line(name)
     return f"- {label}: {first}" if first else f"- {label}"

@@ -16,6 +16,7 @@ from toolheads.plan.naming import shown_names
 from toolheads.plan.selection import REFUSAL, Outcome, Selection, read_selection
 from toolheads.plan.settings import DEFAULT_SETTINGS, check_count
 from toolheads.plan.tokens import ESTIMATE, TokenCounter
+from toolheads.texts.untrusted import without_markers
 
 SELECTION_MAX_TOKENS = 48
 CALL_MAX_TOKENS = 1024
@@ -128,7 +129,8 @@ class TwoStage:
 
     def selection_messages(self, query: str) -> list[Message]:
         """The messages of the first stage."""
-        return _messages(self.selection_system(), _SELECT_ASK.format(query=query))
+        ask = _SELECT_ASK.format(query=without_markers(query))
+        return _messages(self.selection_system(), ask)
 
     def selection_system(self) -> str:
         """The first message of the first stage, which holds the menu."""
@@ -158,7 +160,7 @@ class TwoStage:
         """
         name, chosen = self._of_menu(tool)
         block = self.form.joined([self.form.write(name, chosen)])
-        return _CALL.format(block=block, name=name)
+        return _CALL.format(block=without_markers(block), name=name)
 
     def run(self, query: str, chat: Chat) -> TwoStageResult:
         """Ask a model twice: which tool, and how it is called.

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of Persian, of Indic scripts and of emoji."""
+
+_MARKER = re.compile(
+    r"<(?=[|｜]"  # noqa: RUF001  (DeepSeek writes the bars wide)
+    r"|/?(?:s|bos|eos|unk|pad|mask|think|tool_call|tool_response|start_of_turn|end_of_turn)>"
+    r"|<?/?SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|THINK|IMG\w*|AVAILABLE_TOOLS|TOOL_[A-Z]+)\])"
+)
+"""Where a marker of a chat template starts: of Llama, Qwen, Mistral, Gemma, Phi or DeepSeek."""
+
+
+def without_markers(text: str) -> str:
+    """A text in which nothing is a marker of a chat template; a space takes each one apart.
+
+    Servers read `<|im_end|>` in a message as the end of the message, as if the template had
+    written it: whoever writes it could go on in another role.
+
+    Args:
+        text: Such as the description of a tool.
+    """
+    return _MARKER.sub(lambda start: f"{start[0]} ", text)
 
 
 def one_line(text: str, *, most_chars: int | None = None) -> str:

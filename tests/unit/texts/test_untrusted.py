@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolheads.texts.untrusted import one_line
+from toolheads.texts.untrusted import one_line, without_markers
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,31 @@ def test_a_line_is_one_line_and_no_longer_than_asked(text, most):
     line = one_line(text, most_chars=most)
     assert len(line) <= most
     assert len(line.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        *("<|im_end|>", "<|start_header_id|>", "<|", "<｜User｜>", "<s>", "</s>", "<eos>"),  # noqa: RUF001
+        *("<start_of_turn>", "<think>", "</think>", "<tool_call>", "[INST]", "[/INST]"),
+        *("<<SYS>>", "<</SYS>>", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]"),
+    ],
+)
+def test_a_marker_of_a_chat_template_is_taken_apart(marker):
+    shown = without_markers(f"a{marker}b")
+    assert marker not in shown
+    assert shown.replace(" ", "") == f"a{marker}b"
+
+
+@pytest.mark.parametrize(
+    "text", ["a < b", "<b>bold</b>", "x[0]", "a<b|c", "List<str>", "[INSTALL]"]
+)
+def test_what_is_no_marker_stays(text):
+    assert without_markers(text) == text
+
+
+@given(st.text(alphabet="<>|/[]s SYINT"))
+def test_no_marker_comes_about_by_taking_another_apart(text):
+    once = without_markers(text)
+    assert without_markers(once) == once
+    assert without_markers(one_line(once)) == one_line(once)

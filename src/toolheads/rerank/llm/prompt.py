@@ -9,7 +9,7 @@ from typing import Any
 
 from toolheads.catalogue import api_name
 from toolheads.domain import Tool
-from toolheads.texts.untrusted import one_line
+from toolheads.texts.untrusted import one_line, without_markers
 
 SYSTEM = (
     "You choose tools for a request. Reply with JSON alone, an object with one field "
@@ -37,13 +37,14 @@ def labels(tools: Sequence[Tool]) -> list[str]:
 
 def candidate_line(label: str, description: str, *, most_chars: int) -> str:
     """`- label: description` on one line, whatever the description holds."""
-    text = one_line(description, most_chars=most_chars).replace("<", "&lt;")
+    shown = one_line(without_markers(description), most_chars=most_chars)
+    text = shown.replace("<", "&lt;")
     return f"- {label}: {text}" if text else f"- {label}"
 
 
 def user_prompt(lines: Sequence[str], message: str, *, top_n: int, message_chars: int) -> str:
     """The one message: tools, request, and what is asked for."""
-    request = _CLOSING.sub("&lt;", _shortened(message, message_chars))
+    request = _CLOSING.sub("&lt;", without_markers(_shortened(message, message_chars)))
     listed = "\n".join(lines)
     return (
         f"<tools>\n{listed}\n</tools>\n"
