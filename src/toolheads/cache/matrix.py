@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, Ids
+from toolheads.arrays import Floats, Ids, from_half
 from toolheads.cache.precision import Stored, numpy_dtype, to_floats
 from toolheads.errors import ShapeError
 
@@ -38,8 +38,27 @@ class StoredMatrix:
     def __getitem__(self, rows: npt.ArrayLike) -> Floats:
         """(n, d) float32 of (n,) row numbers, or (d,) of one."""
         wanted = np.asarray(rows, np.int64)
-        found = to_floats(self.stored(np.atleast_1d(wanted)), self.dtype)
+        each = np.atleast_1d(wanted)
+        run = self._run(each)
+        stored = self.stored(each) if run is None else run
+        # What is stored is finite: a cache takes nothing else.
+        is_half = self.dtype == "float16"
+        found = from_half(stored) if is_half else to_floats(stored, self.dtype)
         return found[0] if wanted.ndim == 0 else found
+
+    def _run(self, rows: Ids) -> Stored | None:
+        """Rows that follow each other in one array, where they lie; None if they do not.
+
+        A corpus is read in the order in which it was stored most of the time.
+        """
+        if not len(rows) or not (np.diff(rows) == 1).all():
+            return None
+        block = int(np.searchsorted(self._ends, rows[0], side="right"))
+        if block == len(self._ends) or rows[-1] >= self._ends[block]:
+            return None
+        start, values = self._blocks[block]
+        first = int(rows[0]) - start
+        return values[first : first + len(rows)] if first >= 0 else None
 
     def stored(self, rows: Ids) -> Stored:
         """(n, d) of (n,) row numbers, as they are stored; bfloat16 comes as uint16.

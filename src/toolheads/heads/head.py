@@ -9,7 +9,16 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, as_rows, normalized
+from toolheads.arrays import (
+    Bools,
+    Floats,
+    as_rows,
+    check_finite,
+    largest,
+    normalize,
+    normalized,
+    pieces,
+)
 from toolheads.errors import ShapeError
 from toolheads.heads.architecture import Architecture
 from toolheads.heads.gelu import gelu
@@ -120,23 +129,31 @@ class Head:
         rows = as_rows(x, width=self.width, name="x")  # (n, d)
         if self.alpha == 0:
             return normalized(rows[:, : self.kept])
-        moved = np.empty_like(rows)
+        projected = np.empty((len(rows), self.projection_width), np.float32)
+        is_finite = np.empty(len(rows), np.bool_)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below, with the row's number
             for start in range(0, len(rows), rows_at_once):
-                block = rows[start : start + rows_at_once]  # (b, d)
-                np.add(block, self._correction(block), out=moved[start : start + rows_at_once])
-        moved = as_rows(moved, width=self.width, name="the head's output")
-        return normalized(moved[:, : self.kept])
+                of_block = slice(start, start + rows_at_once)
+                self._project_block(rows[of_block], projected[of_block], is_finite[of_block])
+        check_finite(is_finite, name="the head's output")
+        return projected
 
-    def _correction(self, block: Floats) -> Floats:
-        """(b, d) embeddings → (b, d) what the trained part adds to them."""
-        if self.centre is None:
-            learned = self._mlp(self._scaled(block))
-        else:
-            learned = self._mlp(self._scaled(block - self.centre))
-            learned -= self.centre
-        learned *= np.float32(self.alpha)
-        return learned
+    def _project_block(self, block: Floats, projected: Floats, is_finite: Bools) -> None:
+        """(b, d) embeddings → their projections, and whether those are finite, in place."""
+        learned = self._mlp(self._scaled(block if self.centre is None else block - self.centre))
+        # The rest goes entry by entry: piece by piece, or it takes as long as the products.
+        for piece in pieces(*block.shape):
+            moved = learned[piece]
+            moved += self.weights["out.bias"]
+            if self.centre is not None:
+                moved -= self.centre
+            moved *= np.float32(self.alpha)
+            moved += block[piece]
+            peak = largest(moved)
+            is_finite[piece] = np.isfinite(peak[:, 0])
+            kept = moved[:, : self.kept]
+            peak = peak if self.kept is None else largest(kept)
+            normalize(kept, peak, out=projected[piece])
 
     def _scaled(self, rows: Floats) -> Floats:
         if self.architecture.input_scaling == "sqrt":
@@ -146,7 +163,7 @@ class Head:
         return rows
 
     def _mlp(self, h: Floats) -> Floats:
-        """(b, d) → (b, d), an array of its own: each step after a product works in place."""
+        """(b, d) → (b, d) without the last bias; an array of its own."""
         w = self.weights
         layers = ["in", *(f"hidden.{i}" for i in range(len(self.architecture.hidden) - 1))]
         for layer in layers[: len(self.architecture.hidden)]:
@@ -159,7 +176,6 @@ class Head:
             if self.architecture.activation == "gelu":
                 h = gelu(h)
         out: Floats = h @ w["out.weight"].T  # (b, d)
-        out += w["out.bias"]
         return out
 
 

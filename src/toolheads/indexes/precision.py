@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats
+from toolheads.arrays import Floats, from_half
 from toolheads.errors import ShapeError
 
 DTYPES = ("float32", "float16", "int8")
@@ -27,14 +27,6 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "int8": np.dtype("i1"),
 }
 _LARGEST_INT8 = 127
-
-_HALF_TO_FLOAT = np.float32(2.0**112)
-"""The exponent of float32 counts from -127, that of float16 from -15."""
-
-_SIGN_AND_NUMBER = np.uint32(0x8FFFE000).view(np.int32)
-"""The bits of a float32 that a float16 can set; the three in between are copies of the sign."""
-
-_SUBNORMAL = np.float32(1e-40)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +53,10 @@ class StoredRows:
 
 
 def widened(values: npt.NDArray[Any]) -> Floats:
-    """Stored values, (n, d) of any of the dtypes, as float32 without their scales; exact.
-
-    For float16 several times as fast as `astype`: its bits, moved to where float32 has them, are
-    the number times 2^-112.
-    """
-    # A process in which subnormals count as zero would lose the smallest numbers on the way.
-    if values.dtype != np.float16 or not _SUBNORMAL * _HALF_TO_FLOAT > 0:
-        return values.astype(np.float32, copy=False)
-    bits = values.view(np.int16).astype(np.int32)
-    bits <<= 13
-    bits &= _SIGN_AND_NUMBER
-    wide: Floats = bits.view(np.float32)
-    wide *= _HALF_TO_FLOAT
-    return wide
+    """Stored values, (n, d) of any of the dtypes, as float32 without their scales; exact."""
+    if values.dtype == np.float16:
+        return from_half(values)
+    return values.astype(np.float32, copy=False)
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from toolheads.cache import StoredMatrix
+from toolheads.cache.precision import to_floats, to_stored
 from toolheads.errors import ShapeError
 
 
@@ -16,6 +17,24 @@ def test_rows_of_many_blocks_come_in_the_order_asked_for():
     rows = two_blocks()[[5, 0, 5, 4]]
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, [[10, 11], [0, 1], [10, 11], [8, 9]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+def test_rows_that_follow_each_other_are_those_that_are_asked_for(dtype):
+    rng = np.random.default_rng(0)
+    blocks = [(at, to_stored(rng.random((7, 3), np.float32), dtype)) for at in (0, 7, 20)]
+    matrix = StoredMatrix(blocks, width=3, dtype=dtype)
+    for first, last in ((0, 7), (2, 5), (5, 9), (7, 14), (20, 27), (26, 27)):
+        rows = matrix[np.arange(first, last)]
+        one_by_one = [matrix[at] for at in range(first, last)]
+        np.testing.assert_array_equal(rows, one_by_one)
+        expected = [to_floats(b[n - at], dtype) for n in range(first, last) for at, b in blocks
+                    if 0 <= n - at < 7]  # fmt: skip
+        np.testing.assert_array_equal(rows, expected)
+        rows += 1  # of the caller's own
+        np.testing.assert_array_equal(matrix[np.arange(first, last)], expected)
+    with pytest.raises(ShapeError, match="got 6 that are not, first 14"):
+        matrix[np.arange(12, 22)]
 
 
 def test_one_row_number_gives_one_row():
