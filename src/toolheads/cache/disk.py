@@ -51,7 +51,8 @@ def locked(path: Path, *, exclusive: bool) -> Iterator[None]:
     import fcntl  # not there on Windows; reading a cache does not need it
 
     with cache_errors(path.parent, "lock"):
-        file = path.open("ab")
+        # Network file systems share a lock only through a file that is open for reading, too.
+        file = path.open("a+b")
     with file:
         with cache_errors(path.parent, "lock"):
             fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, Ids, as_rows
+from toolheads.arrays import Bools, Floats, Ids, as_rows
 from toolheads.cache.disk import cache_errors, locked
 from toolheads.cache.joining import joined, run_to_join
 from toolheads.cache.keys import KeyIndex, first_of_equal, text_keys
@@ -126,6 +126,15 @@ class VectorCache:
             while not self._check_shards(self._shards_of(found)):
                 found = self._key_index().find(keys)
             return found
+
+    def has(self, texts: Sequence[str]) -> Bools:
+        """(n,) bool, whether texts are in the cache. No vector is read, so no damage is seen."""
+        keys = text_keys(texts)
+        with self._mutex:
+            found = self._key_index().find(keys)
+            if (found < 0).any() and self.refresh():
+                found = self._key_index().find(keys)
+            return found >= 0
 
     def add(self, texts: Sequence[str], vectors: npt.ArrayLike) -> None:
         """Store vectors as one new shard; when this returns they are on the disk.

@@ -8,7 +8,14 @@ import pytest
 import safetensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.cache.samples import FINGERPRINT, PROBE, open_cache, shard_files, vectors
+from tests.unit.cache.samples import (
+    FINGERPRINT,
+    PROBE,
+    flip_byte,
+    open_cache,
+    shard_files,
+    vectors,
+)
 
 from toolheads.cache import DTYPES, VectorCache
 from toolheads.cache.precision import to_floats, to_stored
@@ -48,6 +55,16 @@ def test_a_text_that_is_not_there_has_row_minus_one(tmp_path):
     np.testing.assert_array_equal(cache.find(["a"]), [-1])
     cache.add(["a"], vectors(1))
     np.testing.assert_array_equal(cache.find(["x", "a", ""]), [-1, 0, -1])
+
+
+def test_whether_texts_are_there_is_told_without_reading_a_vector(tmp_path):
+    cache, other = open_cache(tmp_path), open_cache(tmp_path)
+    other.add(["a"], vectors(1))
+    assert cache.has(["x", "a", ""]).tolist() == [False, True, False]
+    (shard,) = shard_files(tmp_path)
+    flip_byte(shard, shard.stat().st_size - 32 - 2)  # in the vector, before the key
+    assert open_cache(tmp_path).has(["a"]).tolist() == [True]
+    assert shard_files(tmp_path) == [shard]
 
 
 def test_rows_of_a_missing_text_name_it(tmp_path):

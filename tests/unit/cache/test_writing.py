@@ -1,6 +1,7 @@
 """Writing: a full disk, leftovers of a kill, and several writers at once."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -131,6 +132,20 @@ def test_two_processes_writing_at_once_lose_nothing(tmp_path):
         )
     shared = cache.rows([f"shared {i}" for i in range(10)])
     np.testing.assert_array_equal(shared, vectors(*range(100, 110)))
+
+
+def mode_of(file):
+    return fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_lock_is_of_a_file_that_is_open_for_both_as_network_file_systems_need(
+    tmp_path, monkeypatch, exclusive
+):
+    modes = []
+    monkeypatch.setattr(fcntl, "flock", lambda file, kind: modes.append(mode_of(file)))
+    with locked(tmp_path / "lock", exclusive=exclusive):
+        assert modes == [os.O_RDWR]
 
 
 def test_pruning_waits_for_a_chunk_that_is_being_written(tmp_path):
