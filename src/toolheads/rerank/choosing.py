@@ -101,16 +101,20 @@ def by_llm(
 def _first_stage(
     candidates: Candidates, settings: RerankSettings, scorer: CatalogueScorer | None
 ) -> tuple[tuple[int, ...], str]:
-    """Rows that the model is shown, rising, and what chose them."""
-    most = settings.llm.most_candidates
-    if len(candidates.rows) <= most:
+    """Rows that the model is shown, in this order, and what chose them if not all are."""
+    most, order = settings.llm.most_candidates, settings.llm.order
+    is_whole = len(candidates.rows) <= most
+    if is_whole and order == "catalogue":
         return candidates.rows, ""
-    stage, best = "keyword", candidates.words.ranking(candidates.text, candidates.rows).rows
+    ranked = candidates.words.ranking(candidates.text, candidates.rows).rows
+    # Who shares no word is last, but there: the model may know more of a message than its words.
+    stage, best = "keyword", tuple(dict.fromkeys([*ranked, *candidates.rows]))
     if settings.llm.first_stage == "heads" and scorer is not None:
         found = scorer.scored(candidates.text, candidates.rows, most)
         if found.best is not None:
             stage, best = "heads", tuple(dict.fromkeys([*found.rows, *best]))
-    return tuple(sorted(best[:most])), stage
+    sent = best[:most] if order == "rank" else tuple(sorted(best[:most]))
+    return sent, "" if is_whole else stage
 
 
 def _topping_up(

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from toolheads.errors import ConfigError
 
 FirstStage = Literal["keyword", "heads"]
+Order = Literal["rank", "catalogue"]
 
 MAIN_VARIABLES = "TOOLHEADS_CHAT"
 """Start of the environment variables of the main model: `…_URL`, `…_MODEL`, `…_API_KEY`,
@@ -148,7 +149,10 @@ class LlmSettings:
     most_candidates: int = 100
     """Most tools that the model is shown; of more, the first stage chooses."""
     first_stage: FirstStage = "keyword"
-    """What chooses them: shared words, or the scorer."""
+    """What chooses and ranks them: shared words, or the scorer."""
+    order: Order = "rank"
+    """How they are shown: best first, since small models repeat the first lines of a list; or as
+    in the catalogue, so that a server that keeps prompts finds the same beginning each turn."""
     description_chars: int = 200
     """Most characters of a description that the model is shown."""
     message_chars: int = 4000
@@ -165,6 +169,9 @@ class LlmSettings:
                 raise ConfigError(msg)
         if self.first_stage not in get_args(FirstStage):
             msg = f"first_stage must be one of keyword, heads, got {self.first_stage!r}"
+            raise ConfigError(msg)
+        if self.order not in get_args(Order):
+            msg = f"order must be one of rank, catalogue, got {self.order!r}"
             raise ConfigError(msg)
 
 

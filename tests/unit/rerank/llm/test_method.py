@@ -1,5 +1,6 @@
 """Method `llm` as its caller sees it: never an error, and never worse than words."""
 
+import json
 import threading
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.rerank.test_heads import Backwards
 from toolheads.domain import Tool
 from toolheads.rerank import (
     ChatSettings,
+    KeywordSettings,
     LlmSettings,
     OpenAIChat,
     Reranker,
@@ -139,6 +141,48 @@ def test_a_scorer_can_be_the_first_stage(scorer, stage, shown):
     chosen = rerank(GARDEN, MESSAGE, chat=chat, scorer=scorer, settings=settings)
     assert {tool.name for tool in GARDEN if f"- {tool.name}:" in chat.prompts[0]} == shown
     assert chosen.report.notes[0] == f"sent 2 of 8 candidates, chosen by {stage}"
+
+
+def lines(prompt):
+    return [line[2:].split(":")[0] for line in prompt.splitlines() if line.startswith("- ")]
+
+
+@pytest.mark.parametrize("most", [4, 100])
+def test_candidates_are_shown_best_first_so_that_repeating_the_first_is_no_harm(most):
+    chat = Says()
+    chat.send = lambda messages, **_: json.dumps(lines(messages[0]["content"])[:3])
+    settings = RerankSettings(method="llm", top_n=3, llm=LlmSettings(most_candidates=most))
+    assert rerank(GARDEN, MESSAGE, chat=chat, settings=settings).names == by_words(3)
+
+
+@pytest.mark.parametrize(("most", "count"), [(4, 4), (100, 8)])
+def test_candidates_can_be_shown_as_the_catalogue_has_them(most, count):
+    chat = Says("[]")
+    llm = LlmSettings(most_candidates=most, order="catalogue")
+    rerank(GARDEN, MESSAGE, chat=chat, settings=RerankSettings(method="llm", llm=llm))
+    shown = lines(chat.prompts[0])
+    assert len(shown) == count
+    assert shown == [tool.name for tool in GARDEN if tool.name in shown]
+
+
+@pytest.mark.parametrize("most", [3, 100])
+def test_a_scorer_that_is_the_first_stage_ranks_the_candidates(most):
+    chat = Says("[]")
+    llm = LlmSettings(most_candidates=most, first_stage="heads")
+    settings = RerankSettings(method="llm", llm=llm)
+    rerank(GARDEN, MESSAGE, chat=chat, scorer=Backwards(), settings=settings)
+    assert lines(chat.prompts[0])[:3] == [tool.name for tool in GARDEN[::-1]][:3]
+
+
+@pytest.mark.parametrize("most", [4, 100])
+def test_the_model_is_shown_tools_even_where_no_word_is_shared_and_none_may_fill_the_list(most):
+    chat = Says('["plant_seeds"]')
+    settings = RerankSettings(
+        method="llm", llm=LlmSettings(most_candidates=most), keyword=KeywordSettings(fill="none")
+    )
+    chosen = rerank(GARDEN, "сажай цветы", chat=chat, settings=settings)
+    assert len(lines(chat.prompts[0])) == min(most, len(GARDEN))
+    assert chosen.names == ("plant_seeds",)
 
 
 def test_two_tools_of_one_name_can_be_told_apart():

@@ -80,6 +80,7 @@ def test_parameters_of_the_environment_must_be_an_object(text):
         ({"description_chars": 1.5}, r"description_chars must be a whole number >= 1, got 1\.5"),
         ({"message_chars": True}, "message_chars must be a whole number >= 1, got True"),
         ({"first_stage": "llm"}, "first_stage must be one of keyword, heads, got 'llm'"),
+        ({"order": "name"}, "order must be one of rank, catalogue, got 'name'"),
     ],
 )
 def test_settings_of_a_question_keep_their_rules(settings, message):
