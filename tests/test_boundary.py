@@ -36,6 +36,7 @@ HEAVY = [
     "pandas",
     "pyarrow",
     "huggingface_hub",
+    "ray",
 ]
 PACKAGES = {"toolheads", "toolheads_train"}
 

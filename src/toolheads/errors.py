@@ -11,6 +11,7 @@
   + CacheError            (OSError)       the vector cache cannot be read or written
   + DownloadError         (OSError)       a file could not be fetched
   + IndexStoreError       (OSError)       a vector index cannot be read or written
+  + EngineError           (RuntimeError)  the engine of a job over many processes failed
   + EncoderError          (RuntimeError)  an encoder failed or gave an unusable answer
   + ChatError             (RuntimeError)  a chat model failed or gave an answer without a text
   + SourceError           (RuntimeError)  a source of tools failed or listed unusable tools
@@ -98,6 +99,10 @@ class DownloadError(ToolheadsError, OSError):
 
 class IndexStoreError(ToolheadsError, OSError):
     """A vector index cannot be read or written."""
+
+
+class EngineError(ToolheadsError, RuntimeError):
+    """The engine that runs a job over many processes failed."""
 
 
 class EncoderError(ToolheadsError, RuntimeError):

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolheads.bootstrap import make_encoder, resolve_settings
+from toolheads.bootstrap import EncoderSettings, make_encoder, resolve_settings
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder, Progress
 from toolheads.errors import BackboneMismatchError, ConfigError
@@ -89,9 +89,14 @@ def encoder_for(heads: Heads, **settings: Any) -> Encoder:
         heads: The heads that it is for.
         settings: Fields of `EncoderSettings` that win over both; None is not given.
     """
+    return make_encoder(settings_for(heads, **settings))
+
+
+def settings_for(heads: Heads, **settings: Any) -> EncoderSettings:
+    """The settings of the encoder that `encoder_for` makes, which another process can make, too."""
     if settings.get("truncation") is None:
         settings["truncation"] = heads.fingerprint.encoder.truncation or None
-    return make_encoder(resolve_settings(**settings))
+    return resolve_settings(**settings)
 
 
 def load_retriever(

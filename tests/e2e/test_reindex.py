@@ -72,6 +72,22 @@ def test_a_report_is_printed_as_text_and_as_json(folder):
         (["t.jsonl", "--out", "o", "--set", "lists=4"], "a setting of index numpy must be one of"),
         (["t.jsonl", "--out", "o", "--project-threads", "0"], "must be >= 1, got 0\n"),
         (["gone.jsonl", "--out", "o"], "the file does not exist\n"),
+        (
+            ["t.jsonl", "--out", "o", "--worker-cpus", "2"],
+            "toolheads: --worker-cpus must be left out without --engine ray, got 2\n",
+        ),
+        (
+            ["t.jsonl", "--out", "o", "--engine", "ray", "--workers", "0"],
+            "toolheads: workers must be >= 1, got 0\n",
+        ),
+        (
+            ["t.jsonl", "--out", "o", "--engine", "ray", "--project-threads", "2"],
+            "toolheads: --project-threads must be left out with --engine ray, got 2\n",
+        ),
+        (
+            ["t.jsonl", "--out", "o", "--index", "faiss-cagra"],
+            "must be built on a GPU with a faiss",
+        ),
     ],
 )
 def test_bad_input_is_one_line(folder, monkeypatch, argv, said):

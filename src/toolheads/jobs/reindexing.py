@@ -10,12 +10,14 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from toolheads.data.jsonl import shown
 from toolheads.errors import DataError
 from toolheads.heads import Heads
+from toolheads.jobs.cluster import Cluster
 from toolheads.jobs.inputs import Line, input_files, read_inputs
 from toolheads.jobs.pointer import Current, write_current
 from toolheads.jobs.quarantine import Quarantine
@@ -89,6 +91,7 @@ def reindex(
     batch_tools: int | None = None,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
+    cluster: Cluster | None = None,
 ) -> Report:
     """Make an index hold the rows of these tools, and no others, in one step at the end.
 
@@ -99,13 +102,16 @@ def reindex(
         tools: JSONL and Parquet files, and folders of them, see `toolheads.jobs.inputs`.
         heads: Project the vectors.
         target: The index.
-        encoder: Makes the encoder of the heads; called once a text is not in the cache.
+        encoder: Makes the encoder of the heads; called once a text is not in the cache. On a
+            cluster it is sent to each process that embeds.
         cache: Folder that keeps vectors.
         cache_dtype: What it keeps them in.
         quarantine: File for lines that cannot be used; None puts it beside the index.
         batch_tools: Tools that are held at once; None fits the width.
-        threads: Threads that project.
+        threads: Threads that project; on a cluster each process has one.
         progress: Told how many lines are done.
+        cluster: Spreads the work over processes and machines, with Ray; None does all of it here.
+            The index has the same rows.
 
     Raises:
         DataError: If a file cannot be read, or no line is a tool; the index stays as it is.
@@ -114,6 +120,8 @@ def reindex(
         ConfigError: If a setting breaks its rule.
         CacheError: If the cache cannot be read or written.
         IndexStoreError: If the index cannot be, or another job is at work on it.
+        EngineError: If the cluster fails.
+        MissingExtraError: If there is to be a cluster, and Ray is not installed.
     """
     began = time.monotonic()
     files = input_files([Path(place) for place in tools])
@@ -122,11 +130,25 @@ def reindex(
         writing = open_target(target, space=maker.space, width=maker.width)
         try:
             bad = Quarantine(Path(quarantine) if quarantine else _beside(target))
-            job = _Job(maker, writing, bad, batch_tools, progress or _no_progress)
+            fitting = max(1, min(_MOST_TOOLS, _BATCH_ENTRIES // maker.entries))
+            parts = Parts(
+                heads=heads,
+                encoder=encoder,
+                cache=Path(cache),
+                cache_dtype=cache_dtype,
+                maker=maker,
+                writing=writing,
+                quarantine=bad,
+                target=target,
+                at_once=batch_tools or fitting,
+                progress=progress or _no_progress,
+            )
+            job = _here(parts) if cluster is None else _distributed(cluster, parts)
             try:
                 job.read(files)
             finally:
                 bad.close()
+            _refuse_none(job)
             swapped = writing.finish(job.is_wanted)
         finally:
             writing.close()
@@ -152,7 +174,7 @@ def reindex(
         added=swapped.added,
         removed=swapped.removed,
         kept=job.wanted - swapped.added,
-        resumed=writing.resumed,
+        resumed=writing.resumed + job.resumed,
         size_bytes=swapped.size_bytes,
         seconds=time.monotonic() - began,
         index=target.kind,
@@ -164,48 +186,97 @@ def reindex(
     )
 
 
-class _Job:
-    """Reads tools batch by batch, and adds the rows that are not there."""
+@dataclass(frozen=True)
+class Parts:
+    """What a job works with, wherever it runs."""
 
-    def __init__(
-        self,
-        maker: RowMaker,
-        writing: Writing,
-        quarantine: Quarantine,
-        batch_tools: int | None,
-        progress: Callable[[int], None],
-    ) -> None:
-        self._maker, self._writing, self._quarantine = maker, writing, quarantine
-        fitting = max(1, min(_MOST_TOOLS, _BATCH_ENTRIES // maker.entries))
-        self._batch, self._progress = batch_tools or fitting, progress
-        self._ids: set[bytes] = set()
-        self._keys: set[bytes] = set()
-        self.seen = self.tools = 0
+    heads: Heads
+    encoder: Callable[[], Encoder]
+    cache: Path
+    cache_dtype: str
+    maker: RowMaker
+    writing: Writing
+    quarantine: Quarantine
+    target: Target
+    at_once: int
+    """Tools whose vectors are held at once."""
+    progress: Callable[[int], None]
+
+
+class Reading(Protocol):
+    """Reads tools, and adds the rows that are not there."""
+
+    seen: int
+    """Lines that were read."""
+    tools: int
+    """Lines that are tools with a row."""
+    resumed: int
+    """Rows that an earlier run had made, apart from those that were added already."""
 
     @property
     def wanted(self) -> int:
         """Rows that the index is to hold."""
-        return len(self._keys)
+        ...
 
     def is_wanted(self, key: str) -> bool:
         """Whether the row of a key belongs to a tool."""
+        ...
+
+    def read(self, files: Sequence[Path]) -> None:
+        """Read all tools, and add what is missing."""
+        ...
+
+
+def _here(parts: Parts) -> Reading:
+    return _Job(parts)
+
+
+def _distributed(cluster: Cluster, parts: Parts) -> Reading:
+    # Late: it needs pyarrow, and imports this module.
+    module = import_module("toolheads.jobs.distributed.job")
+    job: Reading = module.DistributedJob(cluster, parts)
+    return job
+
+
+def _refuse_none(job: Reading) -> None:
+    """Refuse to end with an empty index.
+
+    Raises:
+        DataError: If no line is a tool.
+    """
+    if not job.wanted:
+        msg = (
+            f"tools must hold at least one that can be used, got none in {job.seen} "
+            f"line{'s'[: job.seen != 1]}; the index stays as it is"
+        )
+        raise DataError(msg)
+
+
+class _Job:
+    """Reads tools batch by batch in this process. See `Reading`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._maker, self._writing = parts.maker, parts.writing
+        self._quarantine = parts.quarantine
+        self._batch, self._progress = parts.at_once, parts.progress
+        self._ids: set[bytes] = set()
+        self._keys: set[bytes] = set()
+        self.seen = self.tools = self.resumed = 0
+
+    @property
+    def wanted(self) -> int:
+        """See `Reading`."""
+        return len(self._keys)
+
+    def is_wanted(self, key: str) -> bool:
+        """See `Reading`."""
         return _digest(key) in self._keys
 
     def read(self, files: Sequence[Path]) -> None:
-        """Read all tools, and add what is missing.
-
-        Raises:
-            DataError: If none of them can be used.
-        """
+        """See `Reading`."""
         for batch in self._batches(files):
             self._add(batch)
             self._progress(self.seen)
-        if not self._keys:
-            msg = (
-                f"tools must hold at least one that can be used, got none in {self.seen} "
-                f"line{'s'[: self.seen != 1]}; the index stays as it is"
-            )
-            raise DataError(msg)
 
     def _batches(self, files: Sequence[Path]) -> Iterator[list[Line]]:
         batch: list[Line] = []

@@ -85,7 +85,8 @@ def test_a_file_that_is_no_parquet_is_told(tmp_path):
 
 def read_in_pieces(files, size_bytes):
     """Lines as pieces give them, numbered as in the whole files."""
-    pieces, lines, before = pieces_of(files, size_bytes), [], {}
+    pieces, lines = pieces_of(files, size_bytes), []
+    before: dict[object, int] = {}
     for piece in pieces:
         of_piece = PieceLines(piece)
         first = before.setdefault(piece.path, 0)

@@ -6,11 +6,15 @@ import argparse
 import json
 import os
 import sys
+from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from toolheads.bootstrap import make_encoder
 from toolheads.cache import DTYPES as CACHE_DTYPES
+from toolheads.entrypoints.cli.engine import add_engine_options, cluster_of, encoder_of_worker
 from toolheads.entrypoints.cli.options import (
     add_cache_option,
     add_encoder_options,
@@ -20,7 +24,7 @@ from toolheads.entrypoints.cli.options import (
 )
 from toolheads.entrypoints.cli.printing import counted, printable
 from toolheads.errors import ConfigError, import_extra
-from toolheads.facade import DEFAULT_HEADS, encoder_for
+from toolheads.facade import DEFAULT_HEADS, settings_for
 from toolheads.indexes import DTYPES, KINDS, limit_blas_threads
 from toolheads.jobs import Report, Target, reindex
 
@@ -100,6 +104,7 @@ def register(subparsers: Any) -> None:
         help="threads that project vectors (default: all cores)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_engine_options(parser)
     add_encoder_options(parser)
     parser.set_defaults(run=run)
 
@@ -111,7 +116,14 @@ def run(args: argparse.Namespace) -> int:
     if dsn is None and args.index == "pgvector":
         dsn = os.environ.get(DSN_VARIABLE)
     target = Target(args.index, args.out, dsn, args.dtype, _settings(args.settings))
+    encoder = settings_for(heads, **encoder_arguments(args))
+    cluster = cluster_of(args, encoder)
+    if cluster is not None:
+        encoder = encoder_of_worker(encoder, cluster)
     threads = args.project_threads
+    if threads is not None and cluster is not None:
+        msg = f"--project-threads must be left out with --engine ray, got {threads}"
+        raise ConfigError(msg)
     if threads is None:
         threads = os.cpu_count() or 1
     elif threads < 1:
@@ -119,17 +131,19 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(msg)
     if threads > 1:
         limit_blas_threads(1)
-    with _Bar() as bar:
+    # Ray prints what happens to its processes on stdout, which belongs to the report.
+    with redirect_stdout(sys.stderr), _Bar() as bar:
         report = reindex(
             args.tools,
             heads,
             target,
-            encoder=lambda: encoder_for(heads, **encoder_arguments(args)),
+            encoder=partial(make_encoder, encoder),
             cache=args.cache,
             cache_dtype=args.cache_dtype,
             quarantine=args.quarantine,
             threads=threads,
             progress=bar,
+            cluster=cluster,
         )
     if args.json:
         print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
