@@ -27,7 +27,7 @@ def folded_term(term: str, stem: Stem) -> str:
     return _light(term) if stem == "light" else term
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 13)  # as many as `texts.words` keeps, for the same reason
 def _light(term: str) -> str:
     if not _ENGLISH.fullmatch(term) or term in _AS_THEY_ARE:
         return term

@@ -10,11 +10,19 @@ _MOST_OF_A_SESSION = 64
 """Searches of one session that a call is looked up in."""
 
 
-@dataclass(frozen=True)
-class _Shown:
+@dataclass(frozen=True, slots=True)
+class _Session:
     owner: str
-    session: str
-    tools: frozenset[str]
+    name: str
+    recent: deque[str]
+    """Ids of its latest searches."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    session: _Session
+    tools: tuple[str, ...]
+    """Few: a set of them would take six times the memory, ten thousand times over."""
 
 
 class ShownTools:
@@ -27,7 +35,7 @@ class ShownTools:
     def __init__(self, most: int) -> None:
         self._most = most
         self._by_id: OrderedDict[str, _Shown] = OrderedDict()
-        self._by_session: dict[tuple[str, str], deque[str]] = {}
+        self._by_session: dict[tuple[str, str], _Session] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -41,9 +49,12 @@ class ShownTools:
             session: What it belongs to.
             tool_ids: What it showed.
         """
-        self._by_id[search_id] = _Shown(owner, session, frozenset(tool_ids))
-        recent = self._by_session.setdefault((owner, session), deque(maxlen=_MOST_OF_A_SESSION))
-        recent.append(search_id)
+        of_one = self._by_session.get((owner, session))
+        if of_one is None:
+            of_one = _Session(owner, session, deque(maxlen=_MOST_OF_A_SESSION))
+            self._by_session[owner, session] = of_one
+        self._by_id[search_id] = _Shown(of_one, tuple(tool_ids))
+        of_one.recent.append(search_id)
         while len(self._by_id) > self._most:
             self._forget(*self._by_id.popitem(last=False))
 
@@ -61,18 +72,18 @@ class ShownTools:
         """
         if search_id is not None:
             known = self._by_id.get(search_id)
-            if known is None or (known.owner == owner and tool_id in known.tools):
+            if known is None or (known.session.owner == owner and tool_id in known.tools):
                 return search_id
-        for recent in reversed(self._by_session.get((owner, session), ())):
+        of_one = self._by_session.get((owner, session))
+        for recent in reversed(of_one.recent) if of_one else ():
             known = self._by_id.get(recent)
             if known is not None and tool_id in known.tools:
                 return recent
         return None
 
     def _forget(self, search_id: str, shown: _Shown) -> None:
-        session = (shown.owner, shown.session)
-        recent = self._by_session.get(session)
-        if recent and recent[0] == search_id:
-            recent.popleft()
-        if not recent:
-            self._by_session.pop(session, None)
+        session = shown.session
+        if session.recent and session.recent[0] == search_id:
+            session.recent.popleft()
+        if not session.recent:
+            self._by_session.pop((session.owner, session.name), None)

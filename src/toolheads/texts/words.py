@@ -94,7 +94,7 @@ def run_terms(run: str, *, with_singles: bool) -> tuple[str, ...]:
     return _terms_of_run(run, with_singles)
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 13)  # what people ask for again; a server must not keep every word
 def _terms_of_run(run: str, with_singles: bool) -> tuple[str, ...]:
     terms: list[str] = []
     for piece, is_unspaced in _pieces(run):

@@ -55,6 +55,20 @@ def test_opening_makes_no_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_rows_that_come_and_go_leave_nothing_behind_in_memory_or_on_the_disk(tmp_path):
+    index = open_folder(tmp_path)
+    index.apply(["a"], rows(1))
+    for number in range(200):
+        removed = [f"k{number - 1}"] if number else []
+        index.apply([f"k{number}"], rows(number), removed=removed)
+        found(index)
+    inside = index._store._folder
+    assert inside is not None
+    held = (inside._entries, inside._segments, inside._checked, inside._bad, inside.faults)
+    assert max(len(of_one) for of_one in held) <= 3
+    assert len(segment_files(tmp_path)) <= 3
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_take_the_bytes_of_their_dtype(tmp_path, dtype):
     index = open_folder(tmp_path, dtype)

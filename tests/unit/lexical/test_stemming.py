@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,3 +63,21 @@ def test_a_fold_is_never_empty_and_without_a_stemmer_nothing_folds(term):
     folded = folded_term(term, "light")
     assert bool(folded) == bool(term)
     assert len(folded) <= len(term)
+
+
+def test_terms_that_never_come_again_are_not_kept():
+    """A server is asked with new words for as long as it runs."""
+
+    def fold(prefix):
+        for number in range(20_000):
+            folded_term(f"{prefix}{number}", "light")
+
+    tracemalloc.start()
+    try:
+        fold("first")
+        before, _ = tracemalloc.get_traced_memory()
+        fold("second")
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 500_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from toolheads.serving.shown import ShownTools
 
 
@@ -53,8 +55,22 @@ def test_a_session_that_never_ends_does_not_grow():
     shown = ShownTools(1000)
     for number in range(1000):
         shown.add(str(number), "k", "s", ["a"] if number == 0 else ["b"])
-    assert len(shown._by_session["k", "s"]) == 64
+    assert len(shown._by_session["k", "s"].recent) == 64
     assert of(shown, "a") is None
     for number in range(1000, 3000):
         shown.add(str(number), "k", "t", ["a"])
     assert set(shown._by_session) == {("k", "t")}
+
+
+def test_a_remembered_search_takes_less_than_half_a_kilobyte():
+    ids = [f"server/tool_{number}" for number in range(1000)]
+    shown = ShownTools(5000)
+    tracemalloc.start()
+    try:
+        for number in range(5000):
+            at = number % 990
+            shown.add(f"{number:024x}", "key", "".join(["127.0.0.1 ", "agent"]), ids[at : at + 10])
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size / 5000 < 500

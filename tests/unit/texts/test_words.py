@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -110,3 +111,21 @@ def test_every_letter_makes_a_text_findable(text):
     if any(c.isalpha() for c in folded):
         assert search_terms(text, with_singles=False)
         assert plain_words(text)
+
+
+def test_words_that_never_come_again_are_not_kept():
+    """A server is asked with new words for as long as it runs."""
+
+    def ask(numbers):
+        for number in numbers:
+            search_terms(f"word{number} ofOrder{number}", with_singles=True)
+
+    tracemalloc.start()
+    try:
+        ask(range(10_000))
+        before, _ = tracemalloc.get_traced_memory()
+        ask(range(10_000, 30_000))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 500_000

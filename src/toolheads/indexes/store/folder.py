@@ -134,6 +134,7 @@ class Folder:
         self._entries = {entry.file: entry for entry in entries}
         self._segments = {part.segment.file: part.segment for part in snapshot.parts}
         self._bad.clear()
+        self._checked &= self._entries.keys()
         self._delete_leftovers()
 
     def forget(self, segment: Segment) -> None:
@@ -162,10 +163,10 @@ class Folder:
                     continue
                 entry = self._entries.get(segment.file)
                 fault = self._fault(segment, entry) if entry else None
-                if fault is None:
-                    self._checked.add(segment.file)
-                else:
+                if fault is not None:
                     found[segment.file] = fault
+                elif entry:  # else: merged away while an older snapshot is being searched
+                    self._checked.add(segment.file)
         return found
 
     def drop(self, faults: dict[str, str]) -> None:
