@@ -72,7 +72,8 @@ def as_rows(x: npt.ArrayLike, *, width: int | None, name: str) -> Floats:
         raise ShapeError(msg)
     with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf and is refused below
         rows = np.ascontiguousarray(np.atleast_2d(raw), dtype=np.float32)
-    check_finite(np.isfinite(rows).all(axis=1), name=name)
+    is_finite: Bools = np.logical_and.reduce(np.isfinite(rows), axis=1)
+    check_finite(is_finite, name=name)
     return rows
 
 

@@ -1,11 +1,12 @@
 """Rows on their way into a folder: a growing file of rows, and a journal that says what is in it.
 
     reindex.part      rows, and nothing else until the end
-    reindex.journal   a line of JSON for each batch: its keys, and the digest of its rows
+    reindex.journal   a line of JSON for each batch: its keys, and the digest of all rows so far
 
 Rows are on the disk before the journal names them, so what the journal names is there after a
 kill. At the end scales and keys are written behind the rows, which makes the file a segment of
-`toolheads.indexes.store`. Rows are held for one batch at a time.
+`toolheads.indexes.store`. Rows are held for one batch at a time, which a thread writes while the
+next one is made.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from toolheads.arrays import Floats
+from toolheads.arrays import Floats, pieces
 from toolheads.indexes.precision import StoredRows, to_stored
 from toolheads.indexes.scan import lengths
 from toolheads.indexes.store.manifest import Entry
@@ -63,33 +65,53 @@ class PendingRows:
         self._rows.truncate(self._row_bytes)
         self._journal = journal.open("ab")
         self._journal.truncate(kept)
+        self._writer = ThreadPoolExecutor(1, "toolheads-write")
+        self._writing: Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def add(self, keys: Sequence[str], rows: Floats) -> None:
-        """Keep rows; they outlive a kill when this returns.
+        """Keep rows; they outlive a kill once the next `add`, `finished` or `close` returns.
 
         Args:
             keys: n keys, none of which is there.
-            rows: (n, d) float32.
+            rows: (n, d) float32; not to be written to any more.
+
+        Raises:
+            OSError: If these, or rows before them, could not be written.
+            ShapeError: If rows before them are beyond the dtype.
         """
+        self._wait()
+        self._writing = self._writer.submit(self._write, list(keys), rows)
+        self.keys.update(keys)
+
+    def _write(self, keys: list[str], rows: Floats) -> None:
         stored = to_stored(rows, self._dtype)
         raw = np.ascontiguousarray(stored.values).reshape(-1).view(np.uint8).data
         _append(self._rows, raw)
         longest = _longest(stored)
+        # One digest for the batch and for the file: hashing takes as long as writing.
+        self._digest.update(raw)
         batch = {
-            "keys": list(keys),
-            "sha256": hashlib.sha256(raw).hexdigest(),
+            "keys": keys,
+            "rows_sha256": self._digest.hexdigest(),
             "bytes": len(raw),
             "longest": longest.hex(),
             "scales": "" if stored.scales is None else stored.scales.tobytes().hex(),
         }
         _append(self._journal, json.dumps(batch).encode() + b"\n")
-        self._count(keys, raw, longest)
+        self._count(raw, longest)
+
+    def _wait(self) -> None:
+        """Wait until all rows are on the disk, and raise what went wrong."""
+        if self._writing is not None:
+            self._writing.result()
+            self._writing = None
 
     def finished(self) -> Entry:
         """Make a segment of all rows; it counts once a manifest lists it."""
+        self._wait()
         tail = hashlib.sha256()
         padding = -self._row_bytes % _ALIGNMENT
         size = self._row_bytes + padding
@@ -115,6 +137,7 @@ class PendingRows:
 
     def close(self) -> None:
         """Close the files; a later run takes them up."""
+        self._writer.shutdown()  # what went wrong in it was told before, or matters no more
         self._rows.close()
         self._journal.close()
 
@@ -130,19 +153,21 @@ class PendingRows:
         try:
             keys, size = batch["keys"], batch["bytes"]
             raw = rows.read(size)
-            if len(raw) != size or hashlib.sha256(raw).hexdigest() != batch["sha256"]:
+            digest = self._digest.copy()
+            digest.update(raw)
+            if len(raw) != size or digest.hexdigest() != batch["rows_sha256"]:
                 return False
             longest = float.fromhex(batch["longest"])
         except (KeyError, TypeError, ValueError):
             return False
-        self._count(keys, raw, longest)
+        self._digest = digest
+        self._count(raw, longest)
+        self.keys.update(keys)
         return True
 
-    def _count(self, keys: Sequence[str], raw: bytes | memoryview, longest: float) -> None:
-        self._digest.update(raw)
+    def _count(self, raw: bytes | memoryview, longest: float) -> None:
         self._row_bytes += len(raw)
         self._longest = max(self._longest, longest)
-        self.keys.update(keys)
 
 
 def _batches(journal: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -169,7 +194,8 @@ def _tail(batch: dict[str, Any], kind: str) -> bytes:
 
 
 def _longest(stored: StoredRows) -> float:
-    return float(lengths(stored.floats(slice(None))).max(initial=0.0))
+    parts = (stored.floats(piece) for piece in pieces(*stored.values.shape))
+    return max((float(lengths(part).max()) for part in parts), default=0.0)
 
 
 def _append(file: BinaryIO, raw: bytes | memoryview) -> None:

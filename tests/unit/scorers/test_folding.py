@@ -29,6 +29,8 @@ def made_rows(n, width, seed=0):
 class Seen(Head):
     """Changes nothing, and keeps how many rows it was given."""
 
+    sizes: list[int]
+
     @classmethod
     def of(cls, width):
         plain = Head.identity(width)
