@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from toolheads.bootstrap import EncoderSettings, make_encoder, resolve_settings
+from toolheads.decide import Calibration, KindsOfThresholds, load_calibration, packaged_thresholds
+from toolheads.decide.calibration import subject_of_vectors
 from toolheads.domain import Tool
 from toolheads.embedder import Embedder, Progress
-from toolheads.errors import BackboneMismatchError, ConfigError
+from toolheads.errors import BackboneMismatchError, CalibrationError, ConfigError
 from toolheads.heads import Heads, load_heads
 from toolheads.identity import Fingerprint
 from toolheads.indexes import open_index, row_key, space_of
 from toolheads.ports import Encoder
 from toolheads.retrieval import Retriever, RetrieverSettings
-from toolheads.retrieval.building import Scoring
+from toolheads.retrieval.building import FloorOf, Scoring
+from toolheads.retrieval.state import Floor
 from toolheads.retrieval.workers import Workers
 from toolheads.scorers.clm import CLMScorer, check_fingerprint
 from toolheads.scorers.hybrid import with_words
@@ -40,6 +43,9 @@ SCORERS = ("clm", "dense", "bm25")
 RETRIEVER_SCORERS = ("hybrid", "clm", "dense", "bm25")
 """What a retriever may score with: heads and words, as the heads file says, frozen embeddings,
 words."""
+
+PACKAGED = "packaged"
+"""Thresholds that come with packaged heads."""
 
 INDEX_FOLDER, CACHE_FOLDER = "index", "cache"
 """In the folder of a catalogue: rows, and vectors of tools."""
@@ -112,6 +118,8 @@ def load_retriever(
     dtype: str = "float32",
     in_memory: bool = False,
     width: int | None = None,
+    thresholds: Calibration | str | os.PathLike[str] | None = PACKAGED,
+    told_nothing: float = 0.02,
     settings: RetrieverSettings | None = None,
     index_settings: Mapping[str, Any] | None = None,
 ) -> Retriever:
@@ -135,6 +143,12 @@ def load_retriever(
         dtype: What rows are stored in.
         in_memory: Keeps rows and vectors in memory, though there is a folder.
         width: As for `load_scorer`.
+        thresholds: Say when nothing matches: `packaged` takes those that come with packaged
+            heads, where some do; else a calibration of these heads, or its file; None for none.
+            They count in catalogues of the kind they were fitted to, and not where the settings
+            have a cut-off.
+        told_nothing: Share of requests with a right tool that may be told that nothing matches;
+            one that the thresholds were fitted for.
         settings: Limits and patience.
         index_settings: Settings of the kind of index.
 
@@ -142,6 +156,8 @@ def load_retriever(
         ConfigError: If a setting breaks its rule, or two tools have one id.
         BackboneMismatchError: If the heads were trained on another encoder than the one given,
             and it says so at once; else `status` does.
+        CalibrationError: If thresholds that are given were fitted to other heads, or for another
+            share.
         EncoderError: If scorer `dense` cannot learn what its encoder is.
         DigestError: If the heads file is not the one its digest promises.
         HeadsFormatError: If it cannot be read as heads.
@@ -156,6 +172,7 @@ def load_retriever(
     loaded, texts = None, TextSettings()
     recipe, space, probe, make = None, "words", None, None
     fingerprint: Fingerprint | None = None
+    subject, floor_of = None, None
     if scorer in ("hybrid", "clm"):
         loaded = (heads if isinstance(heads, Heads) else load_heads(heads)).at_width(width)
         texts, recipe, probe = loaded.texts, Recipe.of_heads(loaded), loaded.probe
@@ -184,15 +201,18 @@ def load_retriever(
             **(index_settings or {}),
         )
         make = _embedder_maker(encoder, loaded, texts)
+        subject = subject_of_vectors(recipe, ranks, fingerprint)
+        floor_of = _floor_of(thresholds, subject, told_nothing)
     retriever = Retriever(
         scorer,
-        Scoring(recipe, rows, partial(row_key, space), texts, ranks),
+        Scoring(recipe, rows, partial(row_key, space), texts, ranks, floor_of),
         make,
         probe=probe,
         space=space,
         cache=None if home is None else home / CACHE_FOLDER,
         warm_file=None if home is None else home / INDEX_FOLDER / _WARM_FILE.format(space[:16]),
         owns_index=index != "pgvector",
+        subject=subject,
         settings=settings,
     )
     try:
@@ -204,6 +224,36 @@ def load_retriever(
         retriever.close()
         raise
     return retriever
+
+
+def _floor_of(
+    thresholds: Calibration | str | os.PathLike[str] | None,
+    subject: Mapping[str, Any],
+    told_nothing: float,
+) -> FloorOf | None:
+    """What says when nothing matches in a catalogue; None where no thresholds are known."""
+    if thresholds is None:
+        return None
+    if thresholds == PACKAGED:
+        kinds = packaged_thresholds(subject)
+        if kinds is None:
+            return None
+    else:
+        given = thresholds if isinstance(thresholds, Calibration) else load_calibration(thresholds)
+        given.check_subject(subject)
+        kinds = KindsOfThresholds((given,))
+        if given.floors:  # else its queries were too few
+            given.match_floor(told_nothing)
+
+    def floor_of(tools: Sequence[Tool]) -> Floor | None:
+        try:
+            calibration = kinds.of(tools)
+            score = calibration.match_floor(told_nothing).score
+        except CalibrationError:  # a catalogue of another kind
+            return None
+        return Floor(score, calibration.kind.fewest_tools)
+
+    return floor_of
 
 
 def _refuse_other(encoder: Encoder, heads: Heads) -> None:

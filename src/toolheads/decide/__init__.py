@@ -1,5 +1,6 @@
 """Which one tool of a catalogue does a need name, if any: typed answers, measured thresholds.
 
+picker = Picker(tools, scorer)  # thresholds that come with packaged heads
 picker = Picker(tools, scorer, load_calibration("calibration.json").settings(0.05))
 match picker.resolve("cancel my booking"):
 case Bind(hit): ...
@@ -10,9 +11,12 @@ case Absent(): ...
 from toolheads.decide.calibration import (
     Calibration,
     CalibrationSettings,
+    KindsOfThresholds,
     calibrate,
     check_calibration,
     load_calibration,
+    packaged_settings,
+    packaged_thresholds,
     save_calibration,
 )
 from toolheads.decide.decisions import Absent, Ambiguous, Bind, Decision, Duplicate, Pair
@@ -29,6 +33,7 @@ __all__ = [
     "CalibrationSettings",
     "Decision",
     "Duplicate",
+    "KindsOfThresholds",
     "Pair",
     "Picker",
     "PickerSettings",
@@ -41,6 +46,8 @@ __all__ = [
     "calibrate",
     "check_calibration",
     "load_calibration",
+    "packaged_settings",
+    "packaged_thresholds",
     "read_tools_json",
     "save_calibration",
 ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolheads.arrays import Ids
+from toolheads.decide.calibration.packaged import packaged_settings
 from toolheads.decide.decisions import Absent, Ambiguous, Bind, Decision, Duplicate, Pair
 from toolheads.decide.rules import Ranking, Verdict, ranking, server_codes, verdict
 from toolheads.decide.settings import PickerSettings
@@ -55,12 +56,15 @@ class Picker:
             occur twice. It may be empty: then every tool is absent.
         scorer: Ranks the tools: a `Scorer` that the picker may index and then owns, or a call
             that makes one.
-        settings: The thresholds; None takes the defaults, which fit one encoder only.
+        settings: The thresholds; None takes those that come with packaged heads, and for other
+            scorers the defaults, which fit one encoder only.
         similarity: Makes the similarity of tools; None takes the rows of the scorer where it has
             some, else the words of the tools.
 
     Raises:
         ConfigError: If two tools have one id.
+        CalibrationError: If the thresholds of packaged heads were fitted to another kind of
+            catalogue.
     """
 
     def __init__(
@@ -71,10 +75,13 @@ class Picker:
         *,
         similarity: SimilarityOf | None = None,
     ) -> None:
-        self._settings = settings or PickerSettings()
+        self._given = settings
         self._scorer: Scorer = scorer() if callable(scorer) else scorer
         self._make = scorer if callable(scorer) else None
         self._similarity_of = similarity
+        if settings is None:
+            settings = packaged_settings(self._scorer, tools) or PickerSettings()
+        self._settings = settings
         self._catalogue = self._indexed(tuple(tools))
 
     @property
@@ -184,12 +191,12 @@ class Picker:
             )
             raise ConfigError(msg)
         scorer = self._make or copy.copy(self._scorer)
-        return Picker(tools, scorer, self._settings, similarity=self._similarity_of)
+        return Picker(tools, scorer, self._given, similarity=self._similarity_of)
 
     def with_settings(self, settings: PickerSettings) -> Picker:
         """A picker over the same catalogue with other thresholds; nothing is indexed again."""
         other = copy.copy(self)
-        other._settings = settings
+        other._given = other._settings = settings
         return other
 
     def with_scorer(self, scorer: Scorer) -> Picker:

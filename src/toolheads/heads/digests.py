@@ -15,7 +15,10 @@ from toolheads.errors import ConfigError, DigestError, HeadsFormatError
 from toolheads.heads.container import LARGEST_FILE
 
 INDEX_FILE = "index.json"
-"""In the folder of packaged heads: file name → {"sha256": …, "description": …}."""
+"""In the folder of packaged heads: file name → {"sha256": …, "description": …}, and for heads
+that thresholds were fitted to, "thresholds": the sha256 of the file NAME.thresholds.json."""
+
+THRESHOLDS_SUFFIX = ".thresholds.json"
 
 SUFFIX = ".npz"
 _SIDECAR_SUFFIX = ".sha256"
@@ -32,6 +35,13 @@ class PackagedHeads:
     path: Path
     sha256: str
     description: str
+    thresholds_sha256: str | None = None
+    """Of `thresholds`; None where none come with these heads."""
+
+    @property
+    def thresholds(self) -> Path:
+        """The file of the thresholds that were fitted to these heads."""
+        return self.path.with_name(self.name + THRESHOLDS_SUFFIX)
 
 
 def packaged_folder() -> Path:
@@ -62,6 +72,9 @@ def packaged_heads(folder: Path | None = None) -> list[PackagedHeads]:
                 path=folder / file,
                 sha256=checked_sha256(entry["sha256"], index),
                 description=str(entry.get("description", "")),
+                thresholds_sha256=None
+                if "thresholds" not in entry
+                else checked_sha256(entry["thresholds"], index),
             )
             for file, entry in entries.items()
         ]

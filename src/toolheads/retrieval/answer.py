@@ -75,6 +75,8 @@ class Status:
     """When the tools were last taken over, in seconds since 1970."""
     faults: int
     """Lines that the last reading of the catalogue left out."""
+    floor: float | None
+    """Score below which the best tool is none; None where none is fitted to this catalogue."""
     cached_queries: int
     cached_bytes: int
 

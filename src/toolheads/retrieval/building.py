@@ -23,7 +23,7 @@ from toolheads.lexical import FieldedIndex
 from toolheads.ports import VectorIndex
 from toolheads.retrieval.answer import Update
 from toolheads.retrieval.naming import Names
-from toolheads.retrieval.state import Snapshot, State
+from toolheads.retrieval.state import Floor, Snapshot, State
 from toolheads.scorers.fused import Words
 from toolheads.scorers.hybrid import LEXICAL_PART
 from toolheads.scorers.indexed import IndexedRows
@@ -36,6 +36,14 @@ from toolheads.texts import TextSettings, tool_view_texts
 _LEAST_SHARE = 0.5
 """Vectors are searched once at least this share of the tools has a row; before, the words of all
 tools say more."""
+
+
+_MOST_PENDING = 0.01
+"""Share of tools without a row up to which a search may say that nothing matches: what fits best
+might be one of them."""
+
+FloorOf = Callable[[Sequence[Tool]], Floor | None]
+"""The floor that is fitted to a catalogue; None where none is."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class Scoring:
     """Names a row by the texts it is made of."""
     texts: TextSettings
     ranks: RankFusion | None = None
+    floor_of: FloorOf | None = None
 
     @property
     def lexical(self) -> LexicalPart:
@@ -160,7 +169,10 @@ def with_rows(state: State, before: Snapshot, scoring: Scoring) -> State:
     rows = IndexedRows.of(known, recipe.longest, mean)
     words = state.words if scoring.mixes_words else None
     corpus = IndexedCorpus(recipe, rows, spread, words, scoring.ranks)
-    return state.with_corpus(snapshot, corpus, pending)
+    floor = None
+    if scoring.floor_of is not None and pending <= _MOST_PENDING * len(own):
+        floor = scoring.floor_of(state.tools)
+    return state.with_corpus(snapshot, corpus, pending, floor)
 
 
 def _spread(

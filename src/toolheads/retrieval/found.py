@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolheads.arrays import Ids
+from toolheads.arrays import Bools, Ids
 from toolheads.cutoff import EDGE, CutoffSettings
 from toolheads.ports import VectorIndex
-from toolheads.retrieval.state import State
+from toolheads.retrieval.state import Floor, State
 from toolheads.scorers.exact import Doubles, QueryProjections
 from toolheads.scorers.rank_fusion import best_first
 
@@ -36,6 +36,7 @@ def found_by_vectors(
     k: int | None,
     *,
     cutoff: CutoffSettings,
+    floor: Floor | None,
     depth: int,
     sources: Collection[str] | None,
 ) -> Found:
@@ -48,6 +49,7 @@ def found_by_vectors(
         queries: Its projections.
         k: How many; None lets the cut-off decide. Its threshold counts either way.
         cutoff: See `k`.
+        floor: What the best hit must score for there to be any; None for no such rule.
         depth: How many rows the index is asked for at first.
         sources: Servers that may be searched; None for all.
 
@@ -58,7 +60,9 @@ def found_by_vectors(
     allowed = state.allowed(sources)
     search = state.corpus.search(index, text, queries, allowed=allowed)
     rows, scores = search.top(cutoff.max_k if k is None else k, depth=depth)
-    if k is None:
+    if floor is not None and _is_below(floor, scores, allowed):
+        count = 0
+    elif k is None:
         count = cutoff.count(scores)
     elif cutoff.threshold is None:
         count = len(rows)
@@ -66,6 +70,15 @@ def found_by_vectors(
         count = int(np.count_nonzero(scores >= cutoff.threshold - EDGE))
     named = named_rows(state, text, sources)
     return _with_named(rows[:count], scores[:count], named, k, search.score)
+
+
+def _is_below(floor: Floor, scores: Doubles, allowed: Bools | None) -> bool:
+    """Whether the best of the tools that may be found is too bad, where there are enough of them.
+
+    The best of a few is worse than the best of many, so that a floor says nothing about it.
+    """
+    is_enough = allowed is None or int(np.count_nonzero(allowed)) >= floor.least_tools
+    return is_enough and (not len(scores) or bool(scores[0] < floor.score - EDGE))
 
 
 def found_by_words(

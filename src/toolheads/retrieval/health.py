@@ -68,6 +68,7 @@ class Health:
             reload_failures=follower.failures if follower else 0,
             reloaded_at=builder.updated_at,
             faults=len(follower.catalogue.faults) if follower and follower.catalogue else 0,
+            floor=None if state.floor is None else state.floor.score,
             cached_queries=cached.entries,
             cached_bytes=cached.size_bytes,
         )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from toolheads.arrays import Floats
 from toolheads.domain import Tool
@@ -21,6 +24,7 @@ from toolheads.retrieval.following import Follower
 from toolheads.retrieval.health import Health
 from toolheads.retrieval.searching import Searching
 from toolheads.retrieval.settings import RetrieverSettings
+from toolheads.scorers.indexed_corpus import gathered
 
 
 class Retriever:
@@ -40,6 +44,8 @@ class Retriever:
         cache: Folder that keeps vectors of tools.
         warm_file: What makes the next start quick.
         owns_index: Whether the index holds rows of this catalogue alone.
+        subject: What shapes scores by vectors, JSON types, see `toolheads.decide`; None for words
+            alone.
         settings: Limits and patience.
     """
 
@@ -54,8 +60,10 @@ class Retriever:
         cache: Path | None = None,
         warm_file: Path | None = None,
         owns_index: bool = True,
+        subject: Mapping[str, Any] | None = None,
         settings: RetrieverSettings | None = None,
     ) -> None:
+        self.subject = subject
         self._scoring = scoring
         self._settings = settings = settings or RetrieverSettings()
         recipe = scoring.recipe
@@ -102,6 +110,7 @@ class Retriever:
         conversation: str | None = None,
         deadline_s: float | None = None,
         sources: Collection[str] | None = None,
+        may_be_nothing: bool = True,
     ) -> Answer:
         """Find the tools for one query.
 
@@ -115,6 +124,8 @@ class Retriever:
             deadline_s: Longest wait for the query's vector; None takes that of the settings,
                 0 waits for nothing: without a cached vector words answer.
             sources: Servers (`Tool.server`) that may be searched; None searches all.
+            may_be_nothing: Whether the answer may be that nothing matches, where the best tool is
+                below the floor that is fitted to the catalogue; False finds the best all the same.
 
         Raises:
             ConfigError: If the text is blank or no valid Unicode, k < 1, or deadline_s < 0.
@@ -126,6 +137,7 @@ class Retriever:
             conversation=conversation,
             deadline_s=deadline_s,
             sources=sources,
+            may_be_nothing=may_be_nothing,
         )
 
     def is_quick(self, text: str, *, scope: str = "") -> bool:
@@ -169,6 +181,26 @@ class Retriever:
         tools = [state.tools[state.snapshot.row_of[i]] for i in state.names.of(name)]
         allowed = [t for t in tools if sources is None or t.server in sources]
         return allowed[0] if len(allowed) == 1 else None
+
+    def rows(self, tools: Sequence[Tool]) -> Floats | None:
+        """The rows that tools of the catalogue are ranked by.
+
+        Returns:
+            (n, e) float32, zeros for a tool that has no row yet; None where words alone count.
+
+        Raises:
+            IndexStoreError: If the index fails.
+        """
+        index, snapshot = self._scoring.index, self._builder.state.snapshot
+        if index is None:
+            return None
+        places = [snapshot.row_of.get(tool.id) for tool in tools]
+        keys = ["" if place is None else snapshot.keys[place] for place in places]
+        has_row = np.array([key in snapshot.embedded for key in keys], np.bool_)
+        rows: Floats = np.zeros((len(tools), index.width), np.float32)
+        if has_row.any():
+            rows[has_row] = gathered(index, [key for key in keys if key in snapshot.embedded])
+        return rows
 
     @property
     def tools(self) -> tuple[Tool, ...]:

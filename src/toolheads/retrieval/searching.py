@@ -23,7 +23,7 @@ from toolheads.retrieval.found import Found, found_by_vectors, found_by_words
 from toolheads.retrieval.given import ranked, scores_by_words
 from toolheads.retrieval.health import Health
 from toolheads.retrieval.settings import RetrieverSettings
-from toolheads.retrieval.state import State
+from toolheads.retrieval.state import Floor, State
 from toolheads.scorers.exact import QueryProjections
 from toolheads.scorers.vectors import check_k, check_text
 
@@ -59,6 +59,8 @@ class Searching:
         self._scoring, self._builder, self._encoding = scoring, builder, encoding
         self._health, self._index_breaker, self._settings = health, index_breaker, settings
         self._cutoff = settings.cutoff or (recipe.cutoff if recipe else CutoffSettings())
+        self._has_floor = settings.cutoff is None
+        """A cut-off of one's own says alone what matches."""
         self._conversations = Conversations(
             most=settings.conversations, tools=settings.conversation_tools
         )
@@ -72,6 +74,7 @@ class Searching:
         conversation: str | None,
         deadline_s: float | None,
         sources: Collection[str] | None,
+        may_be_nothing: bool,
     ) -> Answer:
         """See `Retriever.search`."""
         began = time.perf_counter()
@@ -83,7 +86,8 @@ class Searching:
         while True:
             looks += 1
             state, removals = self._builder.state, self._builder.removals
-            found, mode, reason = self._found(state, text, queries, k, sources)
+            floor = state.floor if may_be_nothing and self._has_floor else None
+            found, mode, reason = self._found(state, text, queries, k, sources, floor)
             try:
                 hits = self._hits(state, found, conversation, scope, sources)
             except IndexStoreError as e:
@@ -163,10 +167,11 @@ class Searching:
         queries: QueryProjections | str | None,
         k: int | None,
         sources: Collection[str] | None,
+        floor: Floor | None,
     ) -> tuple[Found, Mode, str | None]:
         reason = queries if isinstance(queries, str) else None
         if isinstance(queries, QueryProjections):
-            found = self._found_by_vectors(state, text, queries, k, sources)
+            found = self._found_by_vectors(state, text, queries, k, sources, floor)
             if isinstance(found, Found):
                 return found, "dense", None
             reason = found
@@ -180,6 +185,7 @@ class Searching:
         queries: QueryProjections,
         k: int | None,
         sources: Collection[str] | None,
+        floor: Floor | None,
     ) -> Found | str:
         index = self._scoring.index
         if state.corpus is None or index is None:
@@ -194,6 +200,7 @@ class Searching:
                 queries,
                 k,
                 cutoff=self._cutoff,
+                floor=floor,
                 depth=self._settings.candidates,
                 sources=sources,
             )

@@ -47,6 +47,16 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """What the best tool must score for anything to match."""
+
+    score: float
+    """Inclusive."""
+    least_tools: int
+    """Fewest tools among which the best one is looked for."""
+
+
+@dataclass(frozen=True)
 class State:
     """One catalogue, ready to be searched."""
 
@@ -60,6 +70,8 @@ class State:
     row yet."""
     pending: int
     """Tools whose row is still to be made."""
+    floor: Floor | None = None
+    """None where none is fitted to such a catalogue, or too many tools have no row yet."""
 
     @cached_property
     def server_rows(self) -> Mapping[str, Ids]:
@@ -80,6 +92,12 @@ class State:
                 allowed[self.server_rows[source]] = True
         return allowed
 
-    def with_corpus(self, snapshot: Snapshot, corpus: IndexedCorpus | None, pending: int) -> State:
+    def with_corpus(
+        self,
+        snapshot: Snapshot,
+        corpus: IndexedCorpus | None,
+        pending: int,
+        floor: Floor | None = None,
+    ) -> State:
         """The same tools with more rows."""
-        return replace(self, snapshot=snapshot, corpus=corpus, pending=pending)
+        return replace(self, snapshot=snapshot, corpus=corpus, pending=pending, floor=floor)

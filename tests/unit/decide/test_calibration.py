@@ -113,8 +113,8 @@ def test_a_file_that_was_changed_is_refused(made, tmp_path):
     [
         ("[]", "must be a JSON object"),
         ("{", "must be JSON"),
-        ('{"format": 9}', "must have format 1, got 9"),
-        ('{"format": 1, "auroc": NaN}', "must be JSON"),
+        ('{"format": 9}', "must have format 2, got 9"),
+        ('{"format": 2, "auroc": NaN}', "must be JSON"),
         ("[" * 100_000, "must be JSON"),
     ],
 )
@@ -135,7 +135,7 @@ def test_a_file_with_a_right_digest_and_wrong_fields_is_refused(made, field):
     if field == "subject":
         del content["subject"]
     content["sha256"] = _digest(content)
-    with pytest.raises(CalibrationError, match="must have the fields of format 1"):
+    with pytest.raises(CalibrationError, match="must have the fields of format 2"):
         Calibration.from_json(content)
 
 
@@ -160,7 +160,7 @@ def test_another_scorer_is_refused_and_told_apart(made):
     calibration = replace(made[1], subject=subject_of(dense()))
     calibration.check(dense(), TOOLS)
     for other, said in [
-        (BM25Scorer(), "scorer 'dense' != 'bm25'"),
+        (BM25Scorer(), "scorer 'vectors' != 'bm25'"),
         (dense(HashEncoder(32, model="other")), "encoder.model 'hash' != 'other'"),
         (dense(texts=TextSettings(tool_format="tool-sentence/v1")), "texts.tool_format"),
         (dense(views=Views({"text": 0.5, "name": 0.5})), "recipe"),

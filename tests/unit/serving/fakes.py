@@ -61,7 +61,22 @@ class FakeRetriever:
     def is_quick(self, text, *, scope=""):
         return text in self.cached
 
-    def search(self, text, k=None, *, scope="", conversation=None, deadline_s=None, sources=None):
+    subject = None
+
+    def rows(self, tools):
+        return None
+
+    def search(
+        self,
+        text,
+        k=None,
+        *,
+        scope="",
+        conversation=None,
+        deadline_s=None,
+        sources=None,
+        may_be_nothing=True,
+    ):
         self.searched.append(
             {"text": text, "scope": scope, "conversation": conversation, "deadline_s": deadline_s}
         )
@@ -109,6 +124,7 @@ class FakeRetriever:
             reload_failures=0,
             reloaded_at=time.time(),
             faults=0,
+            floor=None,
             cached_queries=0,
             cached_bytes=0,
         )

@@ -7,6 +7,13 @@ from toolheads.decide.calibration.file import (
     save_calibration,
 )
 from toolheads.decide.calibration.lists import ListCutoff, ListFigures
+from toolheads.decide.calibration.match_floor import MatchFloor
+from toolheads.decide.calibration.packaged import (
+    KindsOfThresholds,
+    packaged_settings,
+    packaged_thresholds,
+    save_kinds,
+)
 from toolheads.decide.calibration.run import (
     CalibrationSettings,
     Check,
@@ -14,7 +21,12 @@ from toolheads.decide.calibration.run import (
     check_calibration,
     episodes_of,
 )
-from toolheads.decide.calibration.subject import CatalogueKind, subject_of
+from toolheads.decide.calibration.subject import (
+    CatalogueKind,
+    subject_difference,
+    subject_of,
+    subject_of_vectors,
+)
 from toolheads.decide.calibration.thresholds import Trade
 
 __all__ = [
@@ -22,14 +34,21 @@ __all__ = [
     "CalibrationSettings",
     "CatalogueKind",
     "Check",
+    "KindsOfThresholds",
     "ListCutoff",
     "ListFigures",
+    "MatchFloor",
     "Threshold",
     "Trade",
     "calibrate",
     "check_calibration",
     "episodes_of",
     "load_calibration",
+    "packaged_settings",
+    "packaged_thresholds",
     "save_calibration",
+    "save_kinds",
+    "subject_difference",
     "subject_of",
+    "subject_of_vectors",
 ]

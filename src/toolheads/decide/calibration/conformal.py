@@ -85,3 +85,21 @@ def least_floor(scores: Floats, n: int, alpha: float) -> float | None:
         return 0.0
     last = np.sort(scores)[::-1][most]
     return max(0.0, float(np.nextafter(last, np.float32(np.inf))))
+
+
+def highest_floor(scores: Floats, alpha: float) -> float | None:
+    """Highest floor that at most a share alpha of queries stays below.
+
+    Args:
+        scores: (n,) float32, of all queries. One that is below the floor is lost.
+        alpha: In (0, 1).
+
+    Returns:
+        One of the scores, inclusive; None if n queries are too few, or so many of them have no
+        score (-inf) that every floor loses too many.
+    """
+    allowed = allowed_loss(len(scores), alpha) + _ROUNDING
+    if allowed < 0:
+        return None
+    floor = float(np.sort(scores)[int(allowed)])
+    return floor if np.isfinite(floor) else None

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from toolheads.cutoff import CutoffSettings
 from toolheads.decide.calibration.lists import ListCutoff
+from toolheads.decide.calibration.match_floor import MatchFloor
 from toolheads.decide.calibration.subject import CatalogueKind, subject_difference, subject_of
 from toolheads.decide.calibration.thresholds import Trade
 from toolheads.decide.settings import PickerSettings
@@ -20,7 +21,7 @@ from toolheads.durable import write_whole
 from toolheads.errors import CalibrationError, ConfigError
 from toolheads.ports import Scorer
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file. Raise it when a field is added or changes its meaning."""
 
 _LARGEST_FILE = 4 << 20
@@ -46,6 +47,7 @@ class Calibration:
         kind: Of the catalogues.
         thresholds: By rising share of false binds, at least one.
         lists: Cut-offs of ranked lists by rising alpha; there may be none.
+        floors: Scores below which nothing matches, by rising alpha; there may be none.
         auroc: Chance that a query with a right tool has a better leader than one without.
         data: Data set → file → sha256 of what it was fitted on; and how, JSON types.
     """
@@ -54,6 +56,7 @@ class Calibration:
     kind: CatalogueKind
     thresholds: tuple[Threshold, ...]
     lists: tuple[ListCutoff, ...]
+    floors: tuple[MatchFloor, ...]
     auroc: float
     data: Mapping[str, Any]
 
@@ -88,21 +91,45 @@ class Calibration:
         msg = f"alpha must be one of {known} of this calibration, got {alpha!r:.80}"
         raise CalibrationError(msg)
 
+    def match_floor(self, alpha: float = 0.02) -> MatchFloor:
+        """The score below which nothing matches, for a share alpha of mistakes.
+
+        Raises:
+            CalibrationError: If there is none for alpha.
+        """
+        for floor in self.floors:
+            if floor.alpha == alpha:
+                return floor
+        known = ", ".join(f"{floor.alpha:g}" for floor in self.floors) or "none"
+        msg = f"alpha must be one of {known} of this calibration, got {alpha!r:.80}"
+        raise CalibrationError(msg)
+
     def check(self, scorer: Scorer, tools: Sequence[Tool]) -> None:
         """Refuse a scorer or a catalogue that the thresholds were not measured on.
 
         Raises:
             CalibrationError: If encoder, heads, texts or kind of catalogue are others.
         """
-        if difference := subject_difference(self.subject, subject_of(scorer)):
-            msg = (
-                f"thresholds must be used with the scorer they were calibrated on, "
-                f"got {difference}; calibrate anew"
-            )
-            raise CalibrationError(msg)
+        self.check_subject(subject_of(scorer))
         if tools and (difference := self.kind.difference(CatalogueKind.of([tools]))):
             msg = (
                 f"thresholds must be used on the kind of catalogue they were calibrated on, "
+                f"got {difference}; calibrate anew"
+            )
+            raise CalibrationError(msg)
+
+    def check_subject(self, subject: Mapping[str, Any]) -> None:
+        """Refuse what is not the scorer that the thresholds were measured on.
+
+        Args:
+            subject: See `subject_of`.
+
+        Raises:
+            CalibrationError: If encoder, heads or texts are others.
+        """
+        if difference := subject_difference(self.subject, subject):
+            msg = (
+                f"thresholds must be used with the scorer they were calibrated on, "
                 f"got {difference}; calibrate anew"
             )
             raise CalibrationError(msg)
@@ -122,6 +149,7 @@ class Calibration:
                 for threshold in self.thresholds
             ],
             "lists": [fitted.to_json() for fitted in self.lists],
+            "floors": [floor.to_json() for floor in self.floors],
             "auroc": self.auroc,
             "data": dict(self.data),
         }
@@ -163,13 +191,14 @@ class Calibration:
             )
             return cls(
                 subject=dict(data["subject"]),
-                kind=CatalogueKind(**data["kind"]),
+                kind=CatalogueKind.from_json(data["kind"]),
                 thresholds=thresholds,
                 lists=tuple(ListCutoff.from_json(one) for one in data["lists"]),
+                floors=tuple(MatchFloor(**one) for one in data["floors"]),
                 auroc=float(data["auroc"]),
                 data=dict(data["data"]),
             )
-        except (KeyError, TypeError, ValueError, ConfigError) as e:
+        except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as e:
             msg = f"{name} must have the fields of format {FORMAT}, got {e}"
             raise CalibrationError(msg) from e
 
@@ -197,15 +226,28 @@ def load_calibration(path: str | os.PathLike[str]) -> Calibration:
     except OSError as e:
         msg = f"{file} must be a calibration file, got: {e.strerror or e}"
         raise CalibrationError(msg) from e
+    return Calibration.from_json(parsed(raw, str(file)), name=str(file))
+
+
+def parsed(raw: bytes, name: str) -> object:
+    """The JSON that a file of calibrations holds.
+
+    Args:
+        raw: Its content.
+        name: What errors call it.
+
+    Raises:
+        CalibrationError: If it is none, or too large.
+    """
     if len(raw) > _LARGEST_FILE:
-        msg = f"{file} must have at most {_LARGEST_FILE} bytes, got more"
+        msg = f"{name} must have at most {_LARGEST_FILE} bytes, got more"
         raise CalibrationError(msg)
     try:
-        data = json.loads(raw.decode(), parse_constant=_no_constant)
+        read: object = json.loads(raw.decode(), parse_constant=_no_constant)
     except (ValueError, RecursionError) as e:
-        msg = f"{file} must be JSON, got: {e}"
+        msg = f"{name} must be JSON, got: {e}"
         raise CalibrationError(msg) from e
-    return Calibration.from_json(data, name=str(file))
+    return read
 
 
 def _sha256(content: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from toolheads.decide.calibration.episodes import (
 )
 from toolheads.decide.calibration.file import Calibration, Threshold
 from toolheads.decide.calibration.lists import ListFigures, fit_list_cutoff, list_figures
+from toolheads.decide.calibration.match_floor import fit_match_floor, match_shares
 from toolheads.decide.calibration.subject import CatalogueKind, subject_of
 from toolheads.decide.calibration.thresholds import (
     Trade,
@@ -34,6 +35,8 @@ from toolheads.decide.similarity import SimilarityOf, similarity_of
 from toolheads.domain import Query
 from toolheads.errors import CalibrationError, ConfigError
 from toolheads.ports import Scorer
+
+_SEQUENCES = ("targets", "alphas", "floors")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,9 @@ class CalibrationSettings:
     """Shares of false binds to fit thresholds for, rising, each in (0, 1)."""
     alphas: tuple[float, ...] = (0.05, 0.1)
     """Shares of missed relevant tools to fit cut-offs of lists for, rising, each in (0, 1)."""
+    floors: tuple[float, ...] = (0.01, 0.02)
+    """Shares of requests with a right tool that may be told that nothing matches, to fit floors
+    for, rising, each in (0, 1)."""
     hide_at: float = HIDE_AT
     """Least similarity of a tool to a right one that is hidden with it, in [0, 1]."""
     depth: int = DEPTH
@@ -67,7 +73,7 @@ class CalibrationSettings:
             if not is_left_out and (type(value) is not int or value < least):
                 msg = f"{name} must be a whole number >= {least}, got {value!r:.80}"
                 raise ConfigError(msg)
-        for name in ("targets", "alphas"):
+        for name in _SEQUENCES:
             values = tuple(getattr(self, name))
             object.__setattr__(self, name, values)
             if list(values) != sorted({v for v in values if 0 < v < 1}):
@@ -112,7 +118,8 @@ def calibrate(
         raise ConfigError(msg)
     parts = list(_ranked(scorer, used, settings, similarity))
     unit = unit_of([one for _, ranked in parts for one in ranked])
-    episodes = joined([corpus.episodes(ranked, unit) for corpus, ranked in parts])
+    by_set = [corpus.episodes(ranked, unit) for corpus, ranked in parts]
+    episodes = joined(by_set)
     thresholds = []
     for target in settings.targets:
         fitted = fit_thresholds(episodes, target, top_k=settings.top_k, seed=settings.seed)
@@ -126,11 +133,13 @@ def calibrate(
         )
         raise CalibrationError(msg)
     lists = [fit_list_cutoff(episodes, alpha, seed=settings.seed) for alpha in settings.alphas]
+    floors = [fit_match_floor(by_set, alpha) for alpha in settings.floors]
     return Calibration(
         subject=subject_of(scorer),
         kind=CatalogueKind.of([dataset.tools for dataset in used]),
         thresholds=tuple(thresholds),
         lists=tuple(fitted for fitted in lists if fitted is not None),
+        floors=tuple(floor for floor in floors if floor is not None),
         auroc=absence_auroc(episodes),
         data={
             "sets": {dataset.name: dict(dataset.digest) for dataset in used},
@@ -138,9 +147,6 @@ def calibrate(
             "settings": asdict(settings) | {k: list(getattr(settings, k)) for k in _SEQUENCES},
         },
     )
-
-
-_SEQUENCES = ("targets", "alphas")
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,9 @@ class Check:
     """In the order of the calibration's thresholds."""
     lists: tuple[ListFigures, ...]
     """In the order of its cut-offs of lists; empty without a query that has relevant tools."""
+    unmatched: tuple[tuple[float, float], ...]
+    """In the order of its floors: shares of queries with, and without, a right tool that are told
+    that nothing matches."""
     auroc: float
 
 
@@ -179,6 +188,7 @@ def check_calibration(
                     list_figures(episodes, one.margin, one.max_k)
                     for one in (calibration.lists if len(episodes.present) else ())
                 ),
+                tuple(match_shares([episodes], floor.score) for floor in calibration.floors),
                 absence_auroc(episodes),
             )
         )

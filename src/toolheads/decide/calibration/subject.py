@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -54,20 +55,31 @@ class HasRecipe(Protocol):
 def subject_of(scorer: Scorer) -> dict[str, Any]:
     """What shapes the scores of a scorer, JSON types.
 
-    `scorer` is its name; `encoder` and `texts` those of its vectors; `recipe` a digest over heads,
-    views and fusion. A scorer of another package has its name, and what `calibration_subject()`
-    gives where it has this method.
+    Of a scorer over vectors see `subject_of_vectors`. Of others `scorer` is the name, with
+    parameters where it has some. A scorer of another package has its name, and what
+    `calibration_subject()` gives where it has this method.
     """
-    subject: dict[str, Any] = {"scorer": scorer.name}
     if isinstance(scorer, HasRecipe):
-        recipe = _recipe_sha256(scorer.recipe, scorer.ranks)
-        subject |= scorer.fingerprint.to_json() | {"recipe": recipe}
+        return subject_of_vectors(scorer.recipe, scorer.ranks, scorer.fingerprint)
+    subject: dict[str, Any] = {"scorer": scorer.name}
     if isinstance(scorer, BM25Scorer):
         subject |= {"k1": scorer.k1, "b": scorer.b}
     own = getattr(scorer, "calibration_subject", None)
     if callable(own):
         subject |= own()
     return subject
+
+
+def subject_of_vectors(
+    recipe: Recipe, ranks: RankFusion | None, fingerprint: Fingerprint
+) -> dict[str, Any]:
+    """What shapes scores by vectors, JSON types, whoever scores with them.
+
+    `encoder` and `texts` are those of the vectors, `recipe` is a digest over heads, views and
+    fusion.
+    """
+    made_of = {"scorer": "vectors", "recipe": _recipe_sha256(recipe, ranks)}
+    return made_of | fingerprint.to_json()
 
 
 def subject_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str:
@@ -82,54 +94,93 @@ def subject_difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> s
 
 
 @dataclass(frozen=True)
-class CatalogueKind:
-    """What makes catalogues alike as far as thresholds go."""
+class Range:
+    """The least and the most of something over catalogues."""
 
-    least_tools: int
-    most_tools: int
-    with_server: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Range:
+        """That of one or more values."""
+        return cls(round(min(values), 4), round(max(values), 4))
+
+    def distance(self, other: Range) -> float:
+        """How far another range reaches out of this one; 0 if it does not."""
+        return max(0.0, self.least - other.least, other.most - self.most)
+
+
+@dataclass(frozen=True)
+class CatalogueKind:
+    """What makes catalogues alike as far as thresholds go: between which bounds they lie."""
+
+    tools: Range
+    """Number of tools."""
+    with_server: Range
     """Share of tools that belong to a server."""
-    with_schema: float
+    with_schema: Range
     """Share of tools with parameters."""
-    description_words: float
+    description_words: Range
     """Median number of words of a description."""
 
     @classmethod
     def of(cls, catalogues: Sequence[Sequence[Tool]]) -> CatalogueKind:
-        """That of one or more catalogues, none of them empty. Each counts the same."""
-        sizes = [len(tools) for tools in catalogues]
-
-        def mean(values: Sequence[float]) -> float:
-            return round(sum(values) / len(values), 4)
-
+        """That of one or more catalogues, none of them empty."""
         return cls(
-            least_tools=min(sizes),
-            most_tools=max(sizes),
-            with_server=mean([_share(t.server is not None for t in c) for c in catalogues]),
-            with_schema=mean([_share(map(_has_parameters, c)) for c in catalogues]),
-            description_words=mean([_median_words(c) for c in catalogues]),
+            tools=Range.of([len(tools) for tools in catalogues]),
+            with_server=Range.of([_share(t.server is not None for t in c) for c in catalogues]),
+            with_schema=Range.of([_share(map(_has_parameters, c)) for c in catalogues]),
+            description_words=Range.of([_median_words(c) for c in catalogues]),
         )
+
+    @property
+    def fewest_tools(self) -> int:
+        """Tools of the smallest catalogue that is of this kind."""
+        return math.ceil(self.tools.least / SIZE_FACTOR)
 
     def difference(self, other: CatalogueKind) -> str:
         """Why catalogues of the other kind are not of this one; empty if they are."""
         reasons = []
-        least, most = self.least_tools / SIZE_FACTOR, self.most_tools * SIZE_FACTOR
-        if other.least_tools < least or other.most_tools > most:
-            sizes = sorted({other.least_tools, other.most_tools})
-            got = " to ".join(f"{size:,}" for size in sizes)
+        least, most = self.tools.least / SIZE_FACTOR, self.tools.most * SIZE_FACTOR
+        if other.tools.least < least or other.tools.most > most:
+            got = _between(other.tools, ",.0f")
             reasons.append(f"{got} tools, not {least:,.0f} to {most:,.0f}")
         for name, what in (("with_server", "a server"), ("with_schema", "parameters")):
-            one, two = getattr(self, name), getattr(other, name)
-            if abs(one - two) > SHARE_SLACK:
-                reasons.append(f"{two:.0%} of tools with {what}, not {one:.0%}")
-        one, two = (max(1.0, kind.description_words) for kind in (self, other))
-        if not 1 / LENGTH_FACTOR <= two / one <= LENGTH_FACTOR:
-            reasons.append(f"descriptions of {two:g} words, not {one:g}")
+            own, its = getattr(self, name), getattr(other, name)
+            if own.distance(its) > SHARE_SLACK:
+                reasons.append(
+                    f"{_between(its, '.0%')} of tools with {what}, not {_between(own, '.0%')}"
+                )
+        own, its = self.description_words, other.description_words
+        shortest, longest = max(1.0, own.least), max(1.0, own.most)
+        if its.most > LENGTH_FACTOR * longest or max(1.0, its.least) < shortest / LENGTH_FACTOR:
+            reasons.append(f"descriptions of {_between(its, 'g')} words, not {_between(own, 'g')}")
         return ", ".join(reasons)
 
+    def distance(self, other: CatalogueKind) -> float:
+        """How far catalogues of another kind are from this one; 0 if they lie within its bounds."""
+        size = Range(*(math.log(max(1.0, n)) for n in (other.tools.least, other.tools.most)))
+        own = Range(*(math.log(max(1.0, n)) for n in (self.tools.least, self.tools.most)))
+        servers = self.with_server.distance(other.with_server)
+        return own.distance(size) + servers + self.with_schema.distance(other.with_schema)
+
     def to_json(self) -> dict[str, Any]:
-        """JSON types only."""
+        """JSON types only; `from_json` reads it back."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CatalogueKind:
+        """Read what `to_json` wrote.
+
+        Raises:
+            TypeError: If a field is missing or unknown.
+        """
+        return cls(**{name: Range(**value) for name, value in data.items()})
+
+
+def _between(bounds: Range, form: str) -> str:
+    ends = dict.fromkeys(f"{end:{form}}" for end in (bounds.least, bounds.most))
+    return " to ".join(ends)
 
 
 def _recipe_sha256(recipe: Recipe, ranks: RankFusion | None) -> str:

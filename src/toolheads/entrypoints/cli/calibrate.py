@@ -68,6 +68,14 @@ def register(subparsers: Any) -> None:
         help="shares of missed tools to fit cut-offs of lists for (default: 0.05,0.1)",
     )
     parser.add_argument(
+        "--floors",
+        type=_shares,
+        default=_DEFAULTS.floors,
+        metavar="SHARE,…",
+        help="shares of requests with a right tool that may be told that nothing matches, to fit "
+        "floors for (default: 0.01,0.02)",
+    )
+    parser.add_argument(
         "--hide-at",
         type=float,
         default=_DEFAULTS.hide_at,
@@ -89,6 +97,7 @@ def _calibrate(args: argparse.Namespace) -> int:
         seed=args.seed,
         targets=args.targets,
         alphas=args.alphas,
+        floors=args.floors,
         hide_at=args.hide_at,
         top_k=args.top_k,
     )
@@ -113,6 +122,7 @@ def _calibrate(args: argparse.Namespace) -> int:
         print(line)
     left_out = [t for t in settings.targets if t not in calibration.targets]
     left_out += [a for a in settings.alphas if a not in {one.alpha for one in calibration.lists}]
+    left_out += [a for a in settings.floors if a not in {one.alpha for one in calibration.floors}]
     if left_out:
         shares = ", ".join(f"{share:g}" for share in left_out)
         print(f"no bound of {shares}: the queries are too few or too hard", file=sys.stderr)
@@ -135,6 +145,9 @@ def _table(calibration: Calibration) -> Iterator[str]:
             f"missed <= {cut.alpha:g}: margin {cut.margin:.4f}, at most {cut.max_k}; "
             f"{_listed(cut.figures)}, fixed k {fixed}"
         )
+    for floor in calibration.floors:
+        shares = _unmatched(floor.missed, floor.noticed)
+        yield f"told nothing by mistake <= {floor.alpha:g}: from {floor.score:.4f}; {shares}"
 
 
 def _checked(
@@ -153,6 +166,8 @@ def _checked(
             yield f"  false binds <= {one.target:g}: {_said(trade)}"
         for cut, figures in zip(calibration.lists, check.lists, strict=False):
             yield f"  missed <= {cut.alpha:g}: {_listed(figures)}"
+        for floor, shares in zip(calibration.floors, check.unmatched, strict=True):
+            yield f"  told nothing by mistake <= {floor.alpha:g}: {_unmatched(*shares)}"
 
 
 def _said(trade: Trade) -> str:
@@ -166,6 +181,10 @@ def _listed(figures: ListFigures) -> str:
     return (
         f"missed {figures.missed:.3f} on {figures.queries}, mean length {figures.mean_length:.1f}"
     )
+
+
+def _unmatched(missed: float, noticed: float) -> str:
+    return f"{missed:.3f} of those with a right tool, {noticed:.3f} of those without"
 
 
 def _shares(text: str) -> tuple[float, ...]:
