@@ -151,7 +151,7 @@ class Client(_Base):
 
         Args:
             message: What the user said, or the conversation as chat messages.
-            method: `keyword` or `heads`; None is `keyword`.
+            method: `keyword`, `heads` or `llm`; None is `keyword`.
             top_n: How many are chosen beside those that are named or pinned.
             pinned: Tools that are listed in any case.
 
@@ -171,17 +171,24 @@ class Client(_Base):
         """
         return self._send(requests.plan(wanted))
 
-    def decide(self, need: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    def decide(
+        self,
+        need: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        shortlist: int | None = None,
+    ) -> Mapping[str, Any]:
         """Decide which one tool a need names: `outcome` and `tools`.
 
         Args:
             need: What is needed, in words.
-            settings: Thresholds, as `toolheads calibrate` finds them.
+            settings: Thresholds, as `toolheads calibrate` finds them; None takes the server's.
+            shortlist: Most tools of a list of those that are worth a look.
 
         Raises:
             ClientError: If the server refuses or fails.
         """
-        return self._send(requests.decide(need, settings))
+        return self._send(requests.decide(need, settings, shortlist))
 
     def call(
         self,
@@ -309,9 +316,15 @@ class AsyncClient(_Base):
         """See `Client.plan`."""
         return await self._send(requests.plan(wanted))
 
-    async def decide(self, need: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def decide(
+        self,
+        need: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        shortlist: int | None = None,
+    ) -> Mapping[str, Any]:
         """See `Client.decide`."""
-        return await self._send(requests.decide(need, settings))
+        return await self._send(requests.decide(need, settings, shortlist))
 
     async def call(
         self,

@@ -67,9 +67,12 @@ def plan(wanted: Mapping[str, Any]) -> Prepared[Mapping[str, Any]]:
     return Prepared("POST", "/v1/plan", answers.to_object, _given(**wanted))
 
 
-def decide(need: str, settings: Mapping[str, Any]) -> Prepared[Mapping[str, Any]]:
+def decide(
+    need: str, settings: Mapping[str, Any] | None = None, shortlist: int | None = None
+) -> Prepared[Mapping[str, Any]]:
     """`POST /v1/decide`."""
-    body = {"need": need, "settings": dict(settings)}
+    given = None if settings is None else dict(settings)
+    body = _given(need=need, settings=given, shortlist=shortlist)
     return Prepared("POST", "/v1/decide", answers.to_object, body)
 
 

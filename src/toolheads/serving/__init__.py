@@ -5,14 +5,17 @@ late, by entry points alone.
 """
 
 from toolheads.serving.access import Access, Keys, load_keys
+from toolheads.serving.aids import Aids
 from toolheads.serving.app import create_app
 from toolheads.serving.backends import calls_of, list_into
 from toolheads.serving.listen import address_of, bind, check_exposure, host_names, run_http
-from toolheads.serving.settings import ServeSettings
+from toolheads.serving.settings import MCP_TOOLS, ServeSettings
 from toolheads.serving.stdio import run_stdio
 
 __all__ = [
+    "MCP_TOOLS",
     "Access",
+    "Aids",
     "Keys",
     "ServeSettings",
     "address_of",

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from toolheads.calls import Calls
 from toolheads.retrieval import Retriever
 from toolheads.serving.access import Keys
+from toolheads.serving.aids import Aids
 from toolheads.serving.companions import Companion, beside
 from toolheads.serving.guard import MCP_PATH, guarded
 from toolheads.serving.mcp_endpoint import McpEndpoint
@@ -32,6 +33,7 @@ def create_app(
     heads: str = "",
     names: tuple[str, ...] = (),
     companions: Sequence[Companion] = (),
+    aids: Aids | None = None,
 ) -> Starlette:
     """The app of a server: `/mcp`, `/v1/…`, `/healthz`, `/readyz`, `/openapi.json`, `/metrics`.
 
@@ -46,9 +48,11 @@ def create_app(
         heads: sha256 of the heads that rank, for the usage log.
         names: Names of this machine besides the loopback ones that Host may have.
         companions: Run beside it, from its start to its end.
+        aids: Thresholds of decisions and a chat model, closed when it ends; None takes what comes
+            with the heads.
     """
     settings, release = settings or ServeSettings(), version("toolheads")
-    service = ToolService(retriever, calls, settings=settings, usage=usage, heads=heads)
+    service = ToolService(retriever, calls, settings=settings, usage=usage, heads=heads, aids=aids)
     endpoint = McpEndpoint(service, version=release)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The two tools that MCP clients see: `search_tools` and `call_tool`."""
+"""The tools that MCP clients see: `search_tools`, `call_tool` and, if asked for, `resolve_tool`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from toolheads.serving.api_error import ApiError
 from toolheads.serving.checking import Checker
 from toolheads.serving.service import ToolService, content_of
 
-SEARCH, CALL = "search_tools", "call_tool"
+SEARCH, CALL, RESOLVE = "search_tools", "call_tool", "resolve_tool"
 
 INSTRUCTIONS = (
     f"Many tools stand behind these two. Find the ones for a task with {SEARCH}, one task "
     f"a query, and use them with {CALL}. Search before you say that something cannot be done."
 )
+"""Of a server with the usual two tools; of others each tool says for itself what it is for."""
 
 AskerOf = Callable[[ServerRequestContext[Any, Any]], Asker]
 """Who sent a message."""
@@ -48,7 +49,9 @@ def mcp_server(service: ToolService, asker_of: AskerOf, *, version: str) -> Serv
         "toolheads",
         version=version,
         title="Tool search",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS
+        if set(service.settings.mcp_tools) == {"search", "call"}
+        else None,
         on_list_tools=tools.listed,
         on_call_tool=tools.called,
     )
@@ -57,10 +60,17 @@ def mcp_server(service: ToolService, asker_of: AskerOf, *, version: str) -> Serv
 class _Tools:
     def __init__(self, service: ToolService, asker_of: AskerOf) -> None:
         self._service, self._asker_of = service, asker_of
-        self._tools = {"search": _search_tool(service), "call": _call_tool(service)}
-        self._checkers = {
-            tool.name: Checker(tool.input_schema, name="arguments") for tool in self._tools.values()
+        made = {"search": _search_tool, "call": _call_tool, "resolve": _resolve_tool}
+        kinds = [kind for kind in made if kind in service.settings.mcp_tools]
+        self._tools = [made[kind](service) for kind in kinds]
+        self._scope_of = {
+            tool.name: "call" if kind == "call" else "search"
+            for kind, tool in zip(kinds, self._tools, strict=True)
         }
+        self._checkers = {
+            tool.name: Checker(tool.input_schema, name="arguments") for tool in self._tools
+        }
+        self._uses = {SEARCH: self._search, CALL: self._call, RESOLVE: self._resolve}
 
     async def listed(
         self, ctx: ServerRequestContext[Any, Any], _: types.PaginatedRequestParams | None
@@ -68,7 +78,7 @@ class _Tools:
         """The tools that the client's key allows."""
         scopes = self._asker_of(ctx).access.scopes
         return types.ListToolsResult(
-            tools=[tool for scope, tool in self._tools.items() if scope in scopes]
+            tools=[tool for tool in self._tools if self._scope_of[tool.name] in scopes]
         )
 
     async def called(
@@ -76,14 +86,12 @@ class _Tools:
     ) -> types.CallToolResult:
         """The answer of a tool. What is wrong with the arguments is said to the model."""
         if params.name not in self._checkers:
-            msg = f"name must be {SEARCH} or {CALL}, got {params.name[:100]!r}"
+            names = " or ".join(self._checkers)
+            msg = f"name must be {names}, got {params.name[:100]!r}"
             raise MCPError(code=types.INVALID_PARAMS, message=msg)
         try:
             arguments = self._checkers[params.name].check(params.arguments or {})
-            asker = self._asker_of(ctx)
-            if params.name == SEARCH:
-                return await self._search(asker, arguments)
-            return await self._call(asker, arguments)
+            return await self._uses[params.name](self._asker_of(ctx), arguments)
         except ApiError as e:
             return _failed(e)
         except (ToolheadsError, OSError) as e:
@@ -94,9 +102,13 @@ class _Tools:
             return _failed(ApiError("internal_error", "the server failed; its log says why"))
 
     async def _search(self, asker: Asker, arguments: dict[str, Any]) -> types.CallToolResult:
-        k = arguments.get("k")
-        answer = await self._service.search(
-            asker, arguments["query"], k=None if k is None else int(k)
+        answer = await self._service.search(asker, arguments["query"], k=_whole(arguments.get("k")))
+        return types.CallToolResult(content=[_text(answer)], structured_content=answer)
+
+    async def _resolve(self, asker: Asker, arguments: dict[str, Any]) -> types.CallToolResult:
+        shortlist = _whole(arguments.get("shortlist"))
+        answer = await self._service.choosing.decide(
+            asker, arguments["need"], shortlist=shortlist, is_full=True
         )
         return types.CallToolResult(content=[_text(answer)], structured_content=answer)
 
@@ -150,6 +162,31 @@ def _call_tool(service: ToolService) -> types.Tool:
             open_world_hint=True,
         ),
     )
+
+
+def _resolve_tool(service: ToolService) -> types.Tool:
+    taken, given = schemas.mcp_resolve(service.settings)
+    return types.Tool(
+        name=RESOLVE,
+        title="Resolve a tool",
+        description="Says which one tool a need names, out of all that are connected here: bind "
+        "(this one), duplicate (one server offers it more than once), ambiguous (any of these), "
+        "or absent (none does it, so none should be called in its place).",
+        input_schema=taken,
+        output_schema=given,
+        annotations=types.ToolAnnotations(
+            title="Resolve a tool",
+            read_only_hint=True,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    """JSON Schema calls 3.0 a whole number too."""
+    return None if number is None else int(number)
 
 
 def _failed(error: ApiError) -> types.CallToolResult:

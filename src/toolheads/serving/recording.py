@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from toolheads.retrieval import Answer
 from toolheads.serving.access import Asker
 from toolheads.usage import Call, Search, UsageRecorder
 
@@ -30,11 +29,13 @@ class Recording:
         asker: Asker,
         search_id: str,
         query: str,
-        answer: Answer,
         shown: Sequence[str],
+        *,
+        mode: str,
+        catalogue: str,
         took_ms: float,
     ) -> None:
-        """Record a search."""
+        """Record a search, or a decision, which shows tools too."""
         if self._usage is None:
             return
         self._usage.record(
@@ -45,9 +46,9 @@ class Recording:
                 shown=tuple(shown),
                 text=query if self._usage.keeps_texts else None,
                 digest=self._usage.digest("query", query),
-                heads=self._heads if answer.mode == "dense" else "",
-                mode=answer.mode,
-                catalogue=answer.catalogue,
+                heads=self._heads if mode == "dense" else "",
+                mode=mode,
+                catalogue=catalogue,
                 client=asker.access.name,
                 via=asker.via,
                 took_ms=round(took_ms, 3),

@@ -86,40 +86,37 @@ class Rest:
     async def _rerank(self, request: Request) -> Response:
         asker, body = asker_of(request, "rest"), self._body(request, "RerankBody")
         return json_answer(
-            await self._service.choose(
+            await self._service.choosing.rerank(
                 asker,
-                lambda choices: choices.rerank(
-                    asker,
-                    body["message"],
-                    method=body.get("method", "keyword"),
-                    top_n=int(body.get("top_n", 15)),
-                    pinned=body.get("pinned", ()),
-                ),
+                body["message"],
+                method=body.get("method", "keyword"),
+                top_n=int(body.get("top_n", 15)),
+                pinned=body.get("pinned", ()),
             )
         )
 
     async def _plan(self, request: Request) -> Response:
         asker, body = asker_of(request, "rest"), self._body(request, "PlanBody")
         return json_answer(
-            await self._service.choose(
+            await self._service.choosing.plan(
                 asker,
-                lambda choices: choices.plan(
-                    asker,
-                    context_tokens=_whole(body.get("context_tokens")),
-                    budget_tokens=_whole(body.get("budget_tokens")),
-                    query=body.get("query"),
-                    k=_whole(body.get("k")),
-                    keep=body.get("keep"),
-                    format_id=body.get("format"),
-                ),
+                context_tokens=_whole(body.get("context_tokens")),
+                budget_tokens=_whole(body.get("budget_tokens")),
+                query=body.get("query"),
+                k=_whole(body.get("k")),
+                keep=body.get("keep"),
+                format_id=body.get("format"),
             )
         )
 
     async def _decide(self, request: Request) -> Response:
         asker, body = asker_of(request, "rest"), self._body(request, "DecideBody")
         return json_answer(
-            await self._service.choose(
-                asker, lambda choices: choices.decide(asker, body["need"], body["settings"])
+            await self._service.choosing.decide(
+                asker,
+                body["need"],
+                body.get("settings"),
+                shortlist=_whole(body.get("shortlist")),
             )
         )
 

@@ -123,6 +123,15 @@ def bodies(settings: ServeSettings) -> dict[str, Schema]:
     }
 
 
+def _shortlist(settings: ServeSettings) -> Schema:
+    return {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": settings.max_ranked_tools,
+        "description": "Most tools of a list of those that are worth a look; left out, no list.",
+    }
+
+
 def _choice_bodies(settings: ServeSettings) -> dict[str, Schema]:
     message = _open_object(("role", "content"), role={"type": "string"})
     names = {"type": "array", "maxItems": settings.max_ranked_tools, "items": _NAME}
@@ -137,7 +146,11 @@ def _choice_bodies(settings: ServeSettings) -> dict[str, Schema]:
                 ],
                 "description": "What the user said, or the conversation as chat messages.",
             },
-            method={"enum": ["keyword", "heads"], "description": "Left out: `keyword`."},
+            method={
+                "enum": ["keyword", "heads", "llm"],
+                "description": "Left out: `keyword`. `llm` asks the chat model of the server; "
+                "without one, or if it fails, words choose and `report` says so.",
+            },
             top_n={"type": "integer", "minimum": 0, "maximum": settings.max_ranked_tools},
             pinned={**names, "description": "Tools that are listed in any case."},
         ),
@@ -155,12 +168,14 @@ def _choice_bodies(settings: ServeSettings) -> dict[str, Schema]:
             },
         ),
         "DecideBody": _object(
-            ("need", "settings"),
+            ("need",),
             need=query(settings),
             settings={
                 "type": "object",
-                "description": "Thresholds, as `toolheads calibrate` finds them for these heads.",
+                "description": "Thresholds, as `toolheads calibrate` finds them for these heads; "
+                "left out, those of the server.",
             },
+            shortlist=_shortlist(settings),
         ),
     }
 
@@ -236,10 +251,14 @@ def answers() -> dict[str, Schema]:
             fits={"type": "boolean"},
             took_ms={"type": "number"},
         ),
-        "DecideAnswer": _open_object(
-            ("outcome", "took_ms"),
-            outcome={"enum": ["bind", "duplicate", "ambiguous", "absent"]},
-            took_ms={"type": "number"},
+        "DecideAnswer": _decision(
+            _object(
+                ("id", "server", "name", "score"),
+                id=text,
+                server=_nullable("string", "Its source."),
+                name=text,
+                score={"type": "number"},
+            )
         ),
         "CallAnswer": _object(
             ("tool", "call_id", "outcome", "is_error", "content", "took_ms"),
@@ -275,6 +294,34 @@ def answers() -> dict[str, Schema]:
     }
 
 
+def _decision(tool: Schema) -> Schema:
+    """What a need comes to, with tools of this schema."""
+    one = tool["properties"]
+    nearest = _object(
+        ("id", "name", "score"), **{n: one[n] for n in ("id", "server", "name", "score")}
+    )
+    return _object(
+        ("search_id", "outcome", "tools", "settings", "took_ms"),
+        search_id={"type": "string"},
+        outcome={
+            "enum": ["bind", "duplicate", "ambiguous", "absent"],
+            "description": "One tool; one that its server offers more than once; several, and "
+            "nothing says which; none.",
+        },
+        tools={"type": "array", "items": tool, "description": "Best first; none if absent."},
+        nearest={
+            "anyOf": [nearest, {"type": "null"}],
+            "description": "The best of the tools that do not do, to be shown, not to be called.",
+        },
+        shortlist={"type": "array", "items": tool, "description": "Those worth a look."},
+        settings={
+            "type": "object",
+            "description": "The thresholds, with which scores and their differences are compared.",
+        },
+        took_ms={"type": "number"},
+    )
+
+
 def _call_fields() -> dict[str, Schema]:
     return {
         "tool": {"type": "string", "description": "Its id."},
@@ -294,6 +341,13 @@ def mcp_search(settings: ServeSettings) -> tuple[Schema, Schema]:
     """Input and output schema of `search_tools`."""
     taken = _object(("query",), query=query(settings), k=_k(settings))
     return taken, answers()["SearchAnswer"]
+
+
+def mcp_resolve(settings: ServeSettings) -> tuple[Schema, Schema]:
+    """Input and output schema of `resolve_tool`."""
+    taken = _object(("need",), need=query(settings), shortlist=_shortlist(settings))
+    found: Schema = answers()["SearchAnswer"]["properties"]["tools"]["items"]
+    return taken, _decision(found)
 
 
 def mcp_call(settings: ServeSettings) -> tuple[Schema, Schema]:

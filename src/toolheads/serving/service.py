@@ -15,8 +15,9 @@ from toolheads.domain import Tool
 from toolheads.errors import ConfigError
 from toolheads.retrieval import Answer, Retriever
 from toolheads.serving.access import Asker
+from toolheads.serving.aids import Aids
 from toolheads.serving.api_error import ApiError
-from toolheads.serving.choices import Choices
+from toolheads.serving.choosing import Choosing
 from toolheads.serving.metrics import Metrics
 from toolheads.serving.pages import ToolPages
 from toolheads.serving.recording import Recording
@@ -45,6 +46,7 @@ class ToolService:
         settings: Limits.
         usage: Takes events; None records nothing.
         heads: sha256 of the heads that rank, for the usage log; empty where none do.
+        aids: Thresholds of decisions, and a chat model; None takes what comes with the heads.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class ToolService:
         settings: ServeSettings,
         usage: UsageRecorder | None = None,
         heads: str = "",
+        aids: Aids | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(retriever.status, None if usage is None else usage.status)
@@ -65,7 +68,15 @@ class ToolService:
         self._quick = Workers(settings.quick_workers, "toolheads-quick")
         self._encoding = Workers(settings.encoder_workers, "toolheads-search")
         self._ranking = Workers(_RANK_WORKERS, "toolheads-rank")
-        self._choices = Choices(retriever)
+        self.choosing = Choosing(
+            retriever,
+            aids or Aids(),
+            settings,
+            ranking=self._ranking,
+            shown=self._shown,
+            recording=self._recording,
+            metrics=self.metrics,
+        )
 
     async def search(
         self,
@@ -101,7 +112,15 @@ class ToolService:
         self._shown.add(search_id, asker.access.name, asker.session, shown)
         seconds = time.perf_counter() - start
         self.metrics.search(answer.mode, asker.via, seconds, is_empty=answer.nothing_matches)
-        self._recording.search(asker, search_id, query, answer, shown, seconds * 1e3)
+        self._recording.search(
+            asker,
+            search_id,
+            query,
+            shown,
+            mode=answer.mode,
+            catalogue=answer.catalogue,
+            took_ms=seconds * 1e3,
+        )
         said: dict[str, Any] = {
             "search_id": search_id,
             "mode": answer.mode,
@@ -152,15 +171,6 @@ class ToolService:
             "tools": ranked[:k],
             "took_ms": round((time.perf_counter() - start) * 1e3, 3),
         }
-
-    async def choose(
-        self, asker: Asker, use: Callable[[Choices], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Rerank, plan or decide, in a thread. See `serving.choices`."""
-        asker.access.check("search")
-        start = time.perf_counter()
-        chosen = await self._ranking.run(lambda: use(self._choices))
-        return chosen | {"took_ms": round((time.perf_counter() - start) * 1e3, 3)}
 
     async def call(
         self,
@@ -270,6 +280,7 @@ class ToolService:
         await self._calls.close()
         for workers in (self._quick, self._encoding, self._ranking):
             workers.close()
+        self.choosing.close()
 
     async def _answer(
         self, asker: Asker, query: str, k: int | None, conversation: str | None

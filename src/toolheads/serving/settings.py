@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 
 from toolheads.errors import ConfigError
 
+MCP_TOOLS = ("search", "call", "resolve")
+"""What MCP clients can be offered: `search_tools`, `call_tool`, `resolve_tool`."""
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that no other machine can connect to."""
 
@@ -39,10 +42,14 @@ class ServeSettings:
     """Requests a minute of each key, or of each address where there are no keys; 0: no limit."""
     rate_burst: int = 0
     """Requests at once before the rate counts; 0 takes a tenth of `rate_per_minute`, at least 1."""
+    mcp_tools: tuple[str, ...] = ("search", "call")
+    """The tools that MCP clients are offered, of `MCP_TOOLS`, each once and at least one."""
     quick_workers: int = 4
     """Threads for searches that do not wait for the encoder."""
     encoder_workers: int = 32
     """Threads for searches that may wait for the encoder."""
+    llm_workers: int = 4
+    """Threads for reranking by a chat model; with all taken, shared words choose at once."""
     remembered_searches: int = 10_000
     """Latest searches that a call without a `search_id` is looked up in."""
     stable_sessions: bool = False
@@ -55,10 +62,17 @@ class ServeSettings:
     """How long requests in flight may take to end when the server is told to stop."""
 
     def __post_init__(self) -> None:
+        known = [name for name in MCP_TOOLS if name in self.mcp_tools]
+        if not known or len(known) != len(self.mcp_tools):
+            msg = (
+                f"serve.mcp_tools must be of {', '.join(MCP_TOOLS)}, each once, got "
+                f"{', '.join(self.mcp_tools) or 'none'}"
+            )
+            raise ConfigError(msg)
         positive = {
             *("max_k", "max_query_chars", "max_body_bytes", "max_url_bytes", "max_json_levels"),
             *("max_ranked_tools", "page_tools", "max_page_tools", "deadline_s", "call_timeout_s"),
-            *("quick_workers", "encoder_workers", "remembered_searches", "drain_s"),
+            *("quick_workers", "encoder_workers", "llm_workers", "remembered_searches", "drain_s"),
         }
         for field in fields(self):
             value = getattr(self, field.name)

@@ -16,6 +16,7 @@ from mcp.server.stdio import stdio_server
 from toolheads.calls import Calls
 from toolheads.retrieval import Retriever
 from toolheads.serving.access import EVERYONE, Asker
+from toolheads.serving.aids import Aids
 from toolheads.serving.companions import Companion, beside
 from toolheads.serving.mcp_tools import mcp_server
 from toolheads.serving.service import ToolService
@@ -32,6 +33,7 @@ def run_stdio(
     usage: UsageRecorder | None = None,
     heads: str = "",
     companions: Sequence[Companion] = (),
+    aids: Aids | None = None,
     on_signal: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve one client until it closes stdin.
@@ -43,6 +45,7 @@ def run_stdio(
         usage: Takes events; None records nothing.
         heads: sha256 of the heads that rank, for the usage log.
         companions: Run beside it, from its start to its end.
+        aids: Thresholds of decisions and a chat model; None takes what comes with the heads.
         on_signal: Called on SIGTERM; it must end the process, since a read of stdin cannot be
             interrupted.
     """
@@ -53,7 +56,12 @@ def run_stdio(
 
     async def serve() -> None:
         service = ToolService(
-            retriever, calls, settings=settings or ServeSettings(), usage=usage, heads=heads
+            retriever,
+            calls,
+            settings=settings or ServeSettings(),
+            usage=usage,
+            heads=heads,
+            aids=aids,
         )
         server = mcp_server(service, asker_of, version=version("toolheads"))
         try:

@@ -40,7 +40,9 @@ class Served:
 
 
 @contextmanager
-def served(*, keys=None, usage=None, tmp_path=None, retriever=None, heads="", **settings):
+def served(
+    *, keys=None, usage=None, tmp_path=None, retriever=None, heads="", aids=None, **settings
+):
     retriever, caller = retriever or a_retriever(), FakeCaller()
     found = None
     if keys is not None:
@@ -53,6 +55,7 @@ def served(*, keys=None, usage=None, tmp_path=None, retriever=None, heads="", **
         keys=found,
         usage=usage,
         heads=heads,
+        aids=aids,
     )
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
         yield Served(client, retriever, caller)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+
 import jsonschema
 import pytest
+from tests.chat_server import ChatServer, refused, said
 from tests.unit.serving.fakes import a_retriever, a_tool
 from tests.unit.serving.servers import KEYS, MAIL_KEY, error_of, served
 
 from toolheads.client import requests
-from toolheads.serving import schemas
+from toolheads.decide import PickerSettings
+from toolheads.rerank import ChatSettings, LlmSettings, OpenAIChat
+from toolheads.serving import Aids, schemas
 
 ANSWERS = schemas.answers()
 # Scores of the fake are counts of words.
@@ -139,3 +145,113 @@ def test_what_the_client_sends_is_taken(server, prepared):
     answer = server.post(prepared.path, prepared.body)
     assert answer.status_code == 200, answer.text
     assert prepared.read(answer.json()) == answer.json()
+
+
+MAIL = "send a mail to a person"
+
+
+def test_a_need_without_thresholds_is_decided_by_those_of_the_server():
+    aids = Aids(thresholds=PickerSettings.from_json(THRESHOLDS))
+    with served(aids=aids) as server:
+        answer = fits(server.post("/v1/decide", {"need": MAIL}), "DecideAnswer")
+        other = {"need": MAIL, "settings": THRESHOLDS | {"score_unit": 100}}
+        assert fits(server.post("/v1/decide", other), "DecideAnswer")["outcome"] == "absent"
+    assert (answer["outcome"], ids(answer)) == ("bind", ["mail/send_mail"])
+    assert answer["settings"]["score_unit"] == 4
+
+
+@pytest.mark.parametrize("thresholds", ["packaged", None])
+def test_a_server_without_thresholds_says_that_they_must_be_given(thresholds):
+    with served(aids=Aids(thresholds=thresholds)) as server:
+        refused = server.post("/v1/decide", {"need": MAIL})
+    assert error_of(refused) == (503, "unavailable")
+    assert "settings must be given" in refused.text
+
+
+def test_a_shortlist_names_what_is_worth_a_look(server):
+    body = {"need": "an event", "settings": THRESHOLDS, "shortlist": 1}
+    answer = fits(server.post("/v1/decide", body), "DecideAnswer")
+    assert len(answer["tools"]) == 2
+    assert answer["shortlist"] == answer["tools"][:1]
+    del body["shortlist"]
+    assert "shortlist" not in server.post("/v1/decide", body).json()
+
+
+def test_calls_are_linked_to_the_decision_that_showed_the_tool(server):
+    body = {"need": MAIL, "settings": THRESHOLDS}
+    decided = server.post("/v1/decide", body, **{"X-Session-Id": "one"}).json()
+    call = {"name": "send_mail", "arguments": {"city": "x"}}
+    called = server.post("/v1/call", call, **{"X-Session-Id": "one"}).json()
+    assert called["search_id"] == decided["search_id"]
+
+
+@pytest.fixture
+def asked():
+    """A server whose chat model is a real one behind HTTP, as it is scripted."""
+
+    def made(*answers, **settings):
+        chat = ChatServer(*answers)
+        model = OpenAIChat(ChatSettings(chat.url, "m", api_key=""), deadline_s=5)
+        llm = LlmSettings(deadline_s=settings.pop("llm_deadline_s", 5.0))
+        return chat, served(aids=Aids(chat=model, llm=llm, close=model.close), **settings)
+
+    return made
+
+
+RERANK = {"message": "send a mail to Ada", "method": "llm", "top_n": 1}
+
+
+def test_the_chat_model_of_the_server_chooses(asked):
+    chat, running = asked(said('["forecast"]'))
+    with chat, running as server:
+        answer = fits(server.post("/v1/rerank", RERANK), "RerankAnswer")
+    assert ids(answer) == ["weather/forecast"]
+    assert (answer["report"]["method"], answer["report"]["reason"]) == ("llm", None)
+
+
+def test_a_chat_model_that_fails_is_told_without_its_address(asked, caplog):
+    chat, running = asked(refused("no such model", 404))
+    with chat, running as server:
+        answer = fits(server.post("/v1/rerank", RERANK), "RerankAnswer")
+    report = answer["report"]
+    assert ids(answer) == ["mail/send_mail"]
+    assert (report["asked"], report["method"]) == ("llm", "keyword")
+    assert report["reason"] == "the chat model failed; the log of the server says why"
+    assert "127.0.0.1" not in str(answer)
+    assert "no such model" in caplog.text
+
+
+def test_a_server_without_a_chat_model_says_so(server):
+    answer = fits(server.post("/v1/rerank", RERANK), "RerankAnswer")
+    assert ids(answer) == ["mail/send_mail"]
+    assert answer["report"]["method"] == "keyword"
+    assert answer["report"]["reason"] == "no chat model is set"
+
+
+def test_a_chat_model_is_waited_for_until_its_deadline(asked):
+    hangs = replace(said("[]"), hangs=True)
+    chat, running = asked(hangs, llm_deadline_s=0.2)
+    with chat, running as server:
+        answer = fits(server.post("/v1/rerank", RERANK), "RerankAnswer")
+    assert ids(answer) == ["mail/send_mail"]
+    assert "must answer within 0.2 s" in answer["report"]["reason"]
+
+
+def test_words_choose_while_the_chat_model_has_no_place_free(asked):
+    hangs = replace(said("[]"), hangs=True)
+    chat, running = asked(hangs, llm_deadline_s=4.0, llm_workers=1)
+    with chat, running as server:
+        first = threading.Thread(target=server.post, args=("/v1/rerank", RERANK))
+        first.start()
+        while not chat.bodies:
+            first.join(0.01)
+        answer = fits(server.post("/v1/rerank", RERANK), "RerankAnswer")
+        first.join()
+    assert answer["report"]["reason"] == "the chat model is busy with other requests"
+    assert ids(answer) == ["mail/send_mail"]
+
+
+@pytest.mark.parametrize("field", ["url", "chat_url", "api_key", "model", "parameters"])
+def test_no_request_says_which_chat_model_is_asked(server, field):
+    refused = server.post("/v1/rerank", RERANK | {field: "http://10.0.0.1"})
+    assert error_of(refused) == (400, "invalid_argument")

@@ -10,6 +10,8 @@ from tests.unit.serving.fakes import tool_error
 from tests.unit.serving.servers import KEYS, MAIL_KEY, METRICS_KEY, SEARCH_KEY, served
 
 from toolheads.calls import CallResult
+from toolheads.decide import PickerSettings
+from toolheads.serving import Aids
 
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 MODERN = "2026-07-28"
@@ -230,3 +232,73 @@ def test_a_client_without_a_key_is_told_in_json_rpc(tmp_path):
         answer = Mcp(server).send("tools/list")
         assert answer.status_code == 401
         assert answer.json()["error"]["data"] == {"code": "unauthorized"}
+
+
+THRESHOLDS = PickerSettings(similarity_floor=0.5, margin=0.1, score_unit=4)
+"""Scores of the fake are counts of words."""
+
+
+@pytest.fixture(scope="module")
+def deciding():
+    offered = ("resolve", "search", "call")
+    with served(mcp_tools=offered, aids=Aids(thresholds=THRESHOLDS)) as server:
+        yield Mcp(server)
+
+
+def test_a_tool_that_decides_is_offered_where_it_is_asked_for(deciding):
+    tools = deciding.tools()
+    assert list(tools) == ["search_tools", "call_tool", "resolve_tool"]
+    assert tools["resolve_tool"]["annotations"]["readOnlyHint"] is True
+
+
+@pytest.mark.parametrize(
+    ("need", "outcome", "first"),
+    [
+        ("send a mail to a person", "bind", "mail/send_mail"),
+        ("an event", "ambiguous", "calendar/create_event"),
+        ("fold a paper crane", "absent", None),
+    ],
+)
+def test_a_need_is_resolved_as_over_rest(deciding, need, outcome, first):
+    answer = deciding.call("resolve_tool", need=need, shortlist=2)
+    found = answer["structuredContent"]
+    schema = deciding.tools()["resolve_tool"]["outputSchema"]
+    jsonschema.Draft202012Validator(schema).validate(found)
+    assert json.loads(answer["content"][0]["text"]) == found
+    assert found["outcome"] == outcome
+    body = {"need": need, "shortlist": 2}
+    over_rest = deciding.server.post("/v1/decide", body).json()
+    for name in ("tools", "shortlist"):
+        assert [(t["id"], t["score"]) for t in found[name]] == [
+            (t["id"], t["score"]) for t in over_rest[name]
+        ]
+    if first:
+        assert found["tools"][0]["id"] == first
+        assert found["tools"][0]["input_schema"]["required"] == ["city"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"need": " "}, {"need": "x", "settings": {}}])
+def test_a_need_that_cannot_be_read_is_an_error_for_the_model(deciding, arguments):
+    answer = deciding.call("resolve_tool", **arguments)
+    assert answer["isError"] is True
+    assert answer["structuredContent"]["error"]["code"] == "invalid_argument"
+
+
+def test_a_tool_that_is_not_offered_cannot_be_called(mcp):
+    answer = mcp.send("tools/call", {"name": "resolve_tool", "arguments": {"need": "x"}}).json()
+    assert "name must be search_tools or call_tool" in answer["error"]["message"]
+
+
+def test_a_key_resolves_among_its_own_sources_alone(tmp_path):
+    options = {"mcp_tools": ("resolve",), "aids": Aids(thresholds=THRESHOLDS)}
+    need = "weather forecast of a city"
+    with served(keys=KEYS, tmp_path=tmp_path, **options) as server:
+        answers = {
+            key: Mcp(server, key=key).call("resolve_tool", need=need)["structuredContent"]
+            for key in (SEARCH_KEY, MAIL_KEY)
+        }
+        assert Mcp(server, key=METRICS_KEY).tools() == {}
+        refused = Mcp(server, key=METRICS_KEY).call("resolve_tool", need=need)
+    assert answers[SEARCH_KEY]["outcome"] == "bind"
+    assert answers[MAIL_KEY]["outcome"] == "absent"
+    assert refused["structuredContent"]["error"]["code"] == "forbidden"

@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Any
 from toolheads.bootstrap import make_encoder
 from toolheads.catalogue import Source
 from toolheads.data.datasets import TOOLS_FILE
+from toolheads.entrypoints.cli.aids import (
+    add_aid_options,
+    check_thresholds,
+    floor_thresholds,
+    made_aids,
+)
 from toolheads.entrypoints.cli.options import (
     add_encoder_options,
     add_trust_options,
@@ -36,7 +42,7 @@ from toolheads.retrieval import Retriever
 from toolheads.usage import Retention, UsageRecorder
 
 if TYPE_CHECKING:
-    from toolheads.serving import Keys, ServeSettings
+    from toolheads.serving import Aids, Keys, ServeSettings
 
 DSN_VARIABLE = "TOOLHEADS_DSN"
 """The database of index pgvector, which may hold a password."""
@@ -87,6 +93,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     _add_limit_options(parser)
     _add_log_options(parser)
     _add_search_options(parser)
+    add_aid_options(parser)
     parser.set_defaults(run=_serve)
 
 
@@ -96,6 +103,13 @@ def _add_door_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
     group.add_argument("--port", type=int, default=8765, help="default: 8765; 0 takes a free one")
     group.add_argument("--keys", type=Path, metavar="FILE", help="JSON file of keys")
+    group.add_argument(
+        "--mcp-tools",
+        type=lambda text: tuple(part.strip() for part in text.split(",")),
+        default=("search", "call"),
+        metavar="NAME,…",
+        help="what MCP clients are offered: search, call, resolve (default: search,call)",
+    )
     for name, what in (
         ("--allowed-host", "one more name in the Host header, * for any"),
         ("--allowed-origin", "a web page's origin that may call"),
@@ -195,6 +209,7 @@ def _run(args: argparse.Namespace) -> None:
         call_timeout_s=args.call_timeout,
         rate_per_minute=args.rate,
         stable_sessions=args.stable_sessions,
+        mcp_tools=args.mcp_tools,
         allowed_hosts=tuple(args.allowed_host),
         allowed_origins=tuple(args.allowed_origin),
     )
@@ -209,6 +224,7 @@ def _run(args: argparse.Namespace) -> None:
         msg = "DIR, --config or --server must be given, got none; see toolheads serve --help"
         raise ConfigError(msg)
     heads = _heads(args)
+    aids = made_aids(args)
     with ExitStack() as stack:
         # Until a server that drains takes it over.
         stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _exit))
@@ -223,7 +239,8 @@ def _run(args: argparse.Namespace) -> None:
         calls, companions = serving.calls_of(
             folder, timeout_s=args.call_timeout, allow_write=args.allow_write
         )
-        retriever = stack.enter_context(closing(_retriever(args, folder, heads)))
+        retriever = stack.enter_context(closing(_retriever(args, folder, heads, aids)))
+        check_thresholds(aids, retriever.subject, is_needed="resolve" in settings.mcp_tools)
         usage = _recorder(args)
         if usage is not None:
             stack.callback(usage.close)
@@ -232,6 +249,7 @@ def _run(args: argparse.Namespace) -> None:
             "usage": usage,
             "heads": heads.sha256 if heads else "",
             "companions": companions,
+            "aids": aids,
         }
         if listener is None:
             serving.run_stdio(retriever, calls, on_signal=lambda: _leave(usage), **common)
@@ -290,7 +308,9 @@ def _heads(args: argparse.Namespace) -> Heads | None:
     return None
 
 
-def _retriever(args: argparse.Namespace, folder: Path, heads: Heads | None) -> Retriever:
+def _retriever(
+    args: argparse.Namespace, folder: Path, heads: Heads | None, aids: Aids
+) -> Retriever:
     dsn = args.dsn or os.environ.get(DSN_VARIABLE)
     return load_retriever(
         heads or DEFAULT_HEADS,
@@ -300,6 +320,7 @@ def _retriever(args: argparse.Namespace, folder: Path, heads: Heads | None) -> R
         index=args.index,
         dsn=dsn if args.index == "pgvector" else None,
         width=args.width,
+        thresholds=floor_thresholds(aids),
     )
 
 
