@@ -35,7 +35,7 @@ _GROUPS = (
     "decide",
     "calibrate",
 )
-"""Modules of this package; each has `register(subparsers)`."""
+"""Modules of this package, each with `register(subparsers)` for the command of its name."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def _run(words: list[str]) -> int:
         if words and words[0] in plugins:
             plugin: Callable[[Sequence[str]], int] = plugins[words[0]].load()
             return plugin(words[1:])
-        args = _parser(plugins).parse_args(words)
+        args = _parser(plugins, _asked(words)).parse_args(words)
         _log_to_stderr(verbose=args.verbose)
         run: Callable[[argparse.Namespace], int] = args.run
         return run(args)
@@ -105,7 +105,13 @@ def _log_to_stderr(*, verbose: bool) -> None:
     logging.basicConfig(level=level, format=f"{name}: %(message)s", handlers=[handler])
 
 
-def _parser(plugins: Iterable[str]) -> argparse.ArgumentParser:
+def _asked(words: Iterable[str]) -> tuple[str, ...]:
+    """The modules that a command line needs: one where it names a command, or else all."""
+    first = next((word for word in words if not word.startswith("-")), "")
+    return (first,) if first in _GROUPS else _GROUPS
+
+
+def _parser(plugins: Iterable[str], groups: Iterable[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="toolheads",
         description="Pick, out of thousands of tools, the few that a request needs.",
@@ -114,6 +120,6 @@ def _parser(plugins: Iterable[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"toolheads {version('toolheads')}")
     parser.add_argument("-v", "--verbose", action="store_true", help="log what is done, to stderr")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in _GROUPS:
+    for group in groups:
         import_module(f"toolheads.entrypoints.cli.{group}").register(subparsers)
     return parser
