@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import time
 from typing import Any
@@ -88,6 +89,17 @@ ADAPTERS = {
     "faiss hnsw int8": faiss_home("faiss-hnsw", "int8"),
     "faiss ivf": faiss_home("faiss-ivf", least_recall=0.6, lists=4, probes=2),
     "faiss ivf float16": faiss_home("faiss-ivf", "float16", 0.6, lists=4, probes=2),
+    "faiss ivfpq": faiss_home("faiss-ivfpq", least_recall=0.6, lists=4, probes=2, bits=4),
+    "faiss ivfpq int8": faiss_home("faiss-ivfpq", "int8", 0.6, lists=4, probes=2, bits=4),
+    "faiss ivfpq codes alone": faiss_home(
+        "faiss-ivfpq", least_recall=0.3, lists=4, probes=2, bits=4, codes=4, refine=1
+    ),
+}
+WITH_GPU = {
+    "faiss ivfpq built on a GPU": faiss_home(
+        "faiss-ivfpq", least_recall=0.6, lists=4, probes=2, bits=4
+    ),
+    "faiss cagra": faiss_home("faiss-cagra", neighbours=16),
 }
 POSTGRES = {
     "pgvector hnsw": pgvector_home(),
@@ -96,7 +108,7 @@ POSTGRES = {
     "pgvector exact halfvec": pgvector_home("float16", hnsw=False),
 }
 CASES = [
-    *(pytest.param(make, id=name) for name, make in ADAPTERS.items()),
+    *(pytest.param(make, id=name) for name, make in (ADAPTERS | WITH_GPU).items()),
     *(pytest.param(make, id=name, marks=pytest.mark.postgres) for name, make in POSTGRES.items()),
 ]
 
@@ -115,15 +127,26 @@ def opened():
         index.close()
 
 
+@pytest.fixture
+def home(make, tmp_path, opened, monkeypatch):
+    """Where the indexes of a case are, on a machine with what it needs."""
+    if make in WITH_GPU.values():
+        pytest.importorskip("faiss", reason="needs the extra faiss")
+        from tests.gpu_faiss import GpuFaiss
+
+        monkeypatch.setitem(sys.modules, "faiss", GpuFaiss())
+    return make(tmp_path, opened)
+
+
 @pytest.mark.parametrize("make", CASES)
 @pytest.mark.parametrize("clause", CONTRACT, ids=lambda f: f.__name__)
-def test_adapter_keeps_the_contract(clause, make, tmp_path, opened):
-    clause(make(tmp_path, opened))
+def test_adapter_keeps_the_contract(clause, home):
+    clause(home)
 
 
 @pytest.mark.parametrize("make", CASES)
-def test_adapters_give_equal_scores_to_the_last_bit(make, tmp_path, opened):
-    index = contract.filled(make(tmp_path, opened))
+def test_adapters_give_equal_scores_to_the_last_bit(home):
+    index = contract.filled(home)
     plain = open_index("numpy", space="plain", width=WIDTH)
     plain.apply(contract.KEYS, index.gather(contract.KEYS))
     for one, two in zip(

@@ -16,6 +16,8 @@ _KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "faiss-flat": ("toolheads.indexes.faiss_index", "FaissIndex", {"structure": "flat"}),
     "faiss-hnsw": ("toolheads.indexes.faiss_index", "FaissIndex", {"structure": "hnsw"}),
     "faiss-ivf": ("toolheads.indexes.faiss_index", "FaissIndex", {"structure": "ivf"}),
+    "faiss-ivfpq": ("toolheads.indexes.faiss_index", "FaissIndex", {"structure": "ivfpq"}),
+    "faiss-cagra": ("toolheads.indexes.faiss_index", "FaissIndex", {"structure": "cagra"}),
     "pgvector": ("toolheads.indexes.pgvector_index", "PgvectorIndex", {}),
 }
 
@@ -36,7 +38,7 @@ def open_index(
     """Open the rows of one space.
 
     Args:
-        kind: `numpy`, `faiss-flat`, `faiss-hnsw`, `faiss-ivf` or `pgvector`.
+        kind: One of `KINDS`.
         space: See `toolheads.indexes.keys.space_of`; rows of another are never seen.
         width: d, entries of a row.
         folder: Where numpy and faiss keep rows; None keeps them in memory.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from toolheads.arrays import Floats
 from toolheads.indexes import open_index
 from toolheads.indexes.checks import check_at_least, check_space
+from toolheads.indexes.faiss_index import FaissIndex
 from toolheads.indexes.snapshot import Part, Snapshot
 from toolheads.indexes.store.folder import Folder, store_errors
 from toolheads.indexes.store.lock import write_lock
@@ -69,8 +71,10 @@ class FolderWriting:
             self._pending.remove()
         if self._target.kind != "numpy":
             index = self._open_index(in_memory=False)
+            assert isinstance(index, FaissIndex)
             try:  # builds the structure that is missing; rows are found without it meanwhile
                 index.apply([], np.empty((0, self._width), np.float32))
+                swapped = replace(swapped, structure=index.about or None)
             finally:
                 index.close()
         return swapped

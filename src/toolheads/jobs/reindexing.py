@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -67,6 +67,8 @@ class Report:
     """The folder, or `database`."""
     quarantine: str | None
     """File of the lines that failed; None when there are none."""
+    structure: Mapping[str, Any] | None = None
+    """What faiss built, with its recall, see `FaissIndex.about`; None for other kinds."""
 
     @property
     def texts_per_second(self) -> float | None:
@@ -183,6 +185,7 @@ def reindex(
         dtype=target.dtype,
         place="database" if target.is_database else str(target.folder),
         quarantine=str(bad.path) if bad.count else None,
+        structure=swapped.structure,
     )
 
 

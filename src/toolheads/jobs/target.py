@@ -54,6 +54,8 @@ class Swapped:
     removed: int
     size_bytes: int
     """Written for the rows that are new."""
+    structure: Mapping[str, Any] | None = None
+    """What faiss built, see `FaissIndex.about`; None for other kinds, and before it builds one."""
 
 
 class Writing(Protocol):

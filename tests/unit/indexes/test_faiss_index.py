@@ -15,12 +15,13 @@ faiss = pytest.importorskip("faiss", reason="needs the extra faiss")
 
 from toolheads.indexes.faiss_index import index as index_module  # noqa: E402
 
-KINDS = ("faiss-flat", "faiss-hnsw", "faiss-ivf")
+KINDS = ("faiss-flat", "faiss-hnsw", "faiss-ivf", "faiss-ivfpq")
 OF_EACH = pytest.mark.parametrize("kind", KINDS)
 
 
 def open_faiss(kind, folder=None, **settings):
-    settings = {"build_from": 1, "build_threads": 1} | settings
+    few = {"bits": 4} if kind == "faiss-ivfpq" else {}  # codes that few rows are enough for
+    settings = {"build_from": 1, "build_threads": 1} | few | settings
     return open_index(kind, space=SPACE, width=WIDTH, folder=folder, **settings)
 
 
@@ -96,22 +97,40 @@ def test_very_many_new_rows_are_scanned_with_all_others(monkeypatch, never_absor
     assert found(index, 2) == ["k0069", "k0068"]
 
 
+def nearly_equal_rows(n, generator):
+    """256-wide rows, equal but for the last bits of some entries, exact in float16; and queries.
+
+    Their products with a query lie within a few steps of float32, less than what a sum in
+    float32 is off by, which depends on the order it adds in.
+    """
+    row = generator.normal(size=256).astype(np.float16)
+    row[::16] = 0.01
+    queries = np.tile(row.astype(np.float32), (20, 1))
+    queries[:, ::16] = generator.choice([-1, 1], size=(20, 16))
+    steps = generator.integers(-1, 2, size=(n, 16)) * np.spacing(row[0]).astype(np.float32)
+    near = np.tile(row.astype(np.float32), (n, 1))
+    near[:, ::16] += steps
+    return near, queries
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_flat_finds_ties_and_last_bits_as_a_scan_does(dtype, never_absorb):
     generator = np.random.default_rng(0)
-    base = generator.normal(size=(1, WIDTH)).astype(np.float32)
-    near = base * (1 + 1e-7 * generator.integers(-3, 4, size=(600, 1))).astype(np.float32)
-    flat, plain = (
-        open_faiss("faiss-flat", dtype=dtype),
-        open_index("numpy", space=SPACE, width=WIDTH, dtype=dtype),
-    )
+    near, queries = nearly_equal_rows(600, generator)
+    # In an order of their own: faiss takes the first of equal rows.
+    names = [f"k{i:04}" for i in generator.permutation(600)]
+    flat = open_index("faiss-flat", space=SPACE, width=256, dtype=dtype, build_from=1)
+    plain = open_index("numpy", space=SPACE, width=256, dtype=dtype)
     for index in (flat, plain):
-        index.apply(keys_of(600), near.astype(np.float32))
-        index.apply([], rows(), removed=keys_of(100))
+        index.apply(names, near)
+        index.apply([], near[:0], removed=names[:100])
+    exact = near[100:].astype(np.float64) @ queries[0]
+    assert len(np.unique(exact)) > len(np.unique(exact.astype(np.float32))) > 3
     for k in (1, 10, 200):
-        (one,), (two,) = flat.search(base, k), plain.search(base, k)
-        assert one[0] == two[0]
-        np.testing.assert_array_equal(one[1], two[1])
+        for query in queries:
+            (one,), (two,) = flat.search(query[None], k), plain.search(query[None], k)
+            assert one[0] == two[0]
+            np.testing.assert_array_equal(one[1], two[1])
 
 
 @settings(max_examples=25)
@@ -211,7 +230,7 @@ def test_recall_of_the_approximate_kinds_is_high_on_clusters():
     plain = open_index("numpy", space=SPACE, width=32)
     plain.apply(keys_of(2000), made)
     best = [set(keys) for keys, _ in plain.search(made[:50], 10)]
-    for kind in ("faiss-hnsw", "faiss-ivf"):
+    for kind in ("faiss-hnsw", "faiss-ivf", "faiss-ivfpq"):
         for dtype in ("float32", "float16", "int8"):
             index = open_index(kind, space=SPACE, width=32, dtype=dtype, build_from=1)
             index.apply(keys_of(2000), made)

@@ -84,5 +84,6 @@ print(index.search(np.ones((1, 2), np.float32), 1)[0][0])
 
 
 def test_every_kind_has_a_name():
-    assert KINDS == ("numpy", "faiss-flat", "faiss-hnsw", "faiss-ivf", "pgvector")
+    faiss = ("flat", "hnsw", "ivf", "ivfpq", "cagra")
+    assert ("numpy", *(f"faiss-{kind}" for kind in faiss), "pgvector") == KINDS
     assert isinstance(open_index("numpy", space="s", width=4), NumpyIndex)

@@ -59,7 +59,10 @@ def register(subparsers: Any) -> None:
     )
     group = parser.add_argument_group("index")
     group.add_argument(
-        "--index", choices=KINDS, default="numpy", help="kind of index (default: numpy)"
+        "--index",
+        choices=KINDS,
+        default="numpy",
+        help="kind of index (default: numpy); faiss-cagra is built on a GPU only",
     )
     group.add_argument(
         "--out",
@@ -82,7 +85,8 @@ def register(subparsers: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the index, such as lists=4096 or table=rows; may be repeated",
+        help="a setting of the index, such as lists=4096 or table=rows; may be repeated; what is "
+        "not set fits the number of rows",
     )
     add_cache_option(parser)
     parser.add_argument(
@@ -159,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def as_text(report: Report) -> str:
-    """A report in four lines."""
+    """A report in four lines, and one for what faiss built."""
     speed = report.texts_per_second
     resumed = f" ({report.resumed:,} by the run before)" if report.resumed else ""
     return "\n".join(
@@ -171,8 +175,25 @@ def as_text(report: Report) -> str:
             f"{report.kept:,} kept; {report.size_bytes:,} bytes in {report.seconds:.1f} s"
             + (f" ({speed:,.0f} texts/s)" if speed else ""),
             f"{report.index}, width {report.width}, {report.dtype}: {printable(report.place)}",
+            *_structure_line(report),
         ]
     )
+
+
+def _structure_line(report: Report) -> list[str]:
+    """What faiss built, and what it finds."""
+    if report.structure is None:
+        return []
+    about = dict(report.structure)
+    line = f"{about.pop('structure')} over {counted(about.pop('rows'), 'row')}"
+    recall, at = about.pop("recall", None), about.pop("recall_at", None)
+    queries = about.pop("recall_queries", None)
+    if queries:
+        line += f", recall@{at} {recall:.3f} ({queries:,} queries near rows)"
+    elif recall:
+        line += ", exact"
+    numbers = ", ".join(f"{name} {value:,}" for name, value in about.items())
+    return [f"{line}; {numbers}" if numbers else line]
 
 
 def _settings(listed: list[str]) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from pathlib import Path
 
 from toolheads.durable import write_whole
 from toolheads.indexes.faiss_index.structure import Structure, from_bytes, to_bytes
 
 FORMAT = 1
+_LONGEST_HEADER = 1 << 16
 
 
 class StructureFileError(Exception):
@@ -41,19 +43,25 @@ def read_structure(path: Path, *, space: str) -> Structure | None:
         OSError: If it cannot be read.
     """
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER)
+            # Mapped, since a structure may be as large as half of the memory.
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                return _read(line, mapped, space=space)
     except FileNotFoundError:
         return None
-    line, _, payload = raw.partition(b"\n")
-    try:
-        header = json.loads(line)
-        if (header["format"], header["space"]) != (FORMAT, space):
-            msg = f"must have format {FORMAT} and space {space}"
-            raise StructureFileError(msg)
+    except (ValueError, KeyError, TypeError, RuntimeError, RecursionError) as e:
+        msg = f"must hold a structure, got something else ({type(e).__name__})"
+        raise StructureFileError(msg) from e
+
+
+def _read(line: bytes, mapped: mmap.mmap, *, space: str) -> Structure:
+    header = json.loads(line)
+    if (header["format"], header["space"]) != (FORMAT, space):
+        msg = f"must have format {FORMAT} and space {space}"
+        raise StructureFileError(msg)
+    with memoryview(mapped) as whole, whole[len(line) :] as payload:
         if hashlib.sha256(payload).hexdigest() != header["sha256"]:
             msg = "must hold what was written, got other bytes"
             raise StructureFileError(msg)
         return from_bytes(header, payload)
-    except (ValueError, KeyError, TypeError, RuntimeError, RecursionError) as e:
-        msg = f"must hold a structure, got something else ({type(e).__name__})"
-        raise StructureFileError(msg) from e

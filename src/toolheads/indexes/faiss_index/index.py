@@ -13,18 +13,17 @@ import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from toolheads.arrays import Floats
-from toolheads.indexes.checks import check_at_least, check_choice, checked_keys, checked_queries
+from toolheads.errors import ConfigError
+from toolheads.indexes.checks import check_at_least, checked_keys, checked_queries
+from toolheads.indexes.faiss_index.building import build, check_machine
 from toolheads.indexes.faiss_index.file import StructureFileError, read_structure, write_structure
+from toolheads.indexes.faiss_index.parameters import Parameters
+from toolheads.indexes.faiss_index.recall import measured
 from toolheads.indexes.faiss_index.search import search
-from toolheads.indexes.faiss_index.structure import (
-    STRUCTURES,
-    Parameters,
-    Structure,
-    build,
-    load_faiss,
-)
+from toolheads.indexes.faiss_index.structure import Structure, load_faiss
 from toolheads.indexes.precision import StoredRows
 from toolheads.indexes.scan import lengths
 from toolheads.indexes.snapshot import Part, Segment, Snapshot
@@ -67,26 +66,34 @@ class FaissIndex:
 
     Exact with `structure="flat"` and rows in float32 or float16. A structure is saved beside the
     rows whenever one is built, and read again when the index is opened; rows last as soon as
-    `apply` returns. On a machine with a GPU and faiss-gpu, `flat` and `ivf` search there.
+    `apply` returns. On a machine with a GPU and faiss-gpu, `ivf`, `ivfpq` and `cagra` are built
+    there, and `flat` and `ivf` search there.
+
+    Settings of which 0 is the default fit the size then, see `Parameters.for_rows`.
 
     Args:
         space: See `toolheads.indexes.keys.space_of`.
         width: d.
-        structure: `flat`, `hnsw` or `ivf`.
+        structure: `flat`, `hnsw`, `ivf`, `ivfpq` or `cagra`.
         folder: Where rows and the structure are kept; None keeps them in memory.
-        dtype: What rows are stored in, by the store and by faiss.
-        neighbours: HNSW: links of a row, >= 2.
+        dtype: What rows are stored in, by the store and (but for `ivfpq` and `cagra`) by faiss.
+        neighbours: HNSW, CAGRA: links of a row, >= 2.
         ef_construction: HNSW: rows looked at to find the links of a new one.
-        ef_search: HNSW: rows looked at for a query; 0 fits the size.
-        lists: IVF: lists that rows are sorted into; 0 fits the size.
-        probes: IVF: lists looked at for a query; 0 fits the size.
+        ef_search: HNSW, CAGRA: rows looked at for a query.
+        lists: IVF, IVF-PQ: lists that rows are sorted into.
+        probes: IVF, IVF-PQ: lists looked at for a query.
+        codes: IVF-PQ: codes that stand for a row.
+        bits: IVF-PQ: bits of a code, 4 to 8.
+        refine: IVF-PQ: rows for each hit that are scored again; with 1 codes alone choose.
+        sample: IVF, IVF-PQ: rows that centres and codes are fitted to.
         build_from: Fewer rows than this are scanned, which is as fast and exact.
         threads: Threads of one search; 0 takes all cores.
         build_threads: Threads that build a structure; 0 takes half of the cores.
 
     Raises:
         MissingExtraError: If faiss is not installed.
-        ConfigError: If a setting breaks its rule, or the space has rows of another width.
+        ConfigError: If a setting breaks its rule, or the space has rows of another width; for
+            `cagra` if none was built and this machine cannot.
         IndexStoreError: If the folder cannot be read.
     """
 
@@ -98,38 +105,46 @@ class FaissIndex:
         structure: str = "hnsw",
         folder: str | Path | None = None,
         dtype: str = "float32",
-        neighbours: int = 32,
-        ef_construction: int = 100,
+        neighbours: int = 0,
+        ef_construction: int = 0,
         ef_search: int = 0,
         lists: int = 0,
         probes: int = 0,
+        codes: int = 0,
+        bits: int = 0,
+        refine: int = 0,
+        sample: int = 0,
         build_from: int = 2048,
         threads: int = 1,
         build_threads: int = 0,
     ) -> None:
         load_faiss()
-        check_choice(structure, STRUCTURES, "structure")
-        for name, value, least in (
-            ("neighbours", neighbours, 2),
-            ("ef_construction", ef_construction, 1),
-            ("ef_search", ef_search, 0),
-            ("lists", lists, 0),
-            ("probes", probes, 0),
-            ("threads", threads, 0),
-            ("build_threads", build_threads, 0),
-        ):
-            check_at_least(least, value, name)
+        check_at_least(0, threads, "threads")
+        check_at_least(0, build_threads, "build_threads")
+        self._parameters = Parameters(
+            structure,
+            dtype,
+            neighbours,
+            ef_construction,
+            ef_search,
+            lists,
+            probes,
+            codes,
+            bits,
+            refine,
+            sample,
+        ).check(check_at_least(1, width, "width"))
         place = Path(folder) if folder is not None else None
         self._build_from = check_at_least(1, build_from, "build_from")
         self._store = RowStore(place, space=space, width=width, dtype=dtype)
         self._threads = threads
         self._build_threads = build_threads or max(1, (os.cpu_count() or 1) // 2)
-        self._parameters = Parameters(
-            structure, dtype, neighbours, ef_construction, ef_search, lists, probes
-        )
         self._faults: list[str] = []
         self._writing = threading.RLock()
-        self._state = self._state_of(self._store.snapshot, self._read())
+        built = self._read()
+        if built is None and not self._faults:
+            check_machine(self._parameters)
+        self._state = self._state_of(self._store.snapshot, built)
 
     @property
     def width(self) -> int:
@@ -139,7 +154,28 @@ class FaissIndex:
     @property
     def is_exact(self) -> bool:
         """For `flat`, with rows in float32 or float16."""
-        return self._parameters.structure == "flat" and self._parameters.dtype != "int8"
+        return self._parameters.is_exact
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The structure that searches use now, in JSON types; empty before there is one.
+
+        `rows` in it, `recall` with `recall_at` and `recall_queries` if it was measured with these
+        settings, and what it was built with and is searched with.
+        """
+        structure = self._state.structure
+        if structure is None:
+            return {}
+        recall = structure.recall
+        found = (
+            {"recall": recall.value, "recall_at": recall.at, "recall_queries": recall.queries}
+            if recall
+            else {}
+        )
+        numbers = structure.parameters.to_json()
+        return (
+            {"structure": structure.parameters.structure, "rows": len(structure)} | found | numbers
+        )
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -218,16 +254,22 @@ class FaissIndex:
     def _renew(self) -> None:
         """Put a new structure in place of one that much has changed since."""
         state, old, threads = self._state, self._state.structure, self._build_threads
-        size = len(old or ())
-        if len(state.rows) < self._build_from:
+        size, asked = len(old or ()), self._parameters
+        if len(state.rows) < max(self._build_from, asked.least_rows):
             return
         if old is None or state.gone > _SHARE_GONE * size or len(state.fresh) > size:
+            try:
+                check_machine(asked)
+            except ConfigError as e:
+                _logger.warning("%s; rows that are not in it are scanned", e)
+                return
             every = tuple(sorted(state.rows.keys()))
-            new = build(every, state.rows.gather(every), self._parameters, threads=threads)
+            new = build(every, state.rows.gather, self.width, asked, threads=threads)
         elif len(state.fresh) > max(_LEAST_BESIDE, _SHARE_BESIDE * size):
             new = old.with_rows(state.fresh, state.rows.gather(state.fresh), threads=threads)
         else:
             return
+        new = replace(new, recall=measured(state.rows, new, threads=threads))
         self._state = self._state_of(state.rows, new)
         self._write(new)
 
@@ -248,8 +290,9 @@ class FaissIndex:
             return None
         if read is None or not self._parameters.builds_as(read.parameters):
             return None
-        asked = replace(self._parameters, lists=read.parameters.lists)
-        return replace(read, parameters=asked.for_rows(len(read)))
+        searched = self._parameters.searching(read.parameters).for_rows(len(read), self.width)
+        recall = read.recall if searched == read.parameters else None
+        return replace(read, parameters=searched, recall=recall)
 
     def _write(self, structure: Structure) -> None:
         path = self._path()

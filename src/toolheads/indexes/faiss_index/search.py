@@ -12,6 +12,9 @@ from toolheads.indexes.snapshot import Snapshot
 _MARGIN = 16
 """Rows asked for beyond k: for rounding, ties, and rows that are gone."""
 
+_MOST_REFINED = 4096
+"""Rows that are found to be scored again, unless more hits are wanted."""
+
 _ATTEMPTS = 4
 
 _Found = tuple[list[str], Floats]
@@ -53,7 +56,8 @@ def _in_structure(
     """The best of the rows in the structure; of all rows for a query it serves badly."""
     wanted = min(k, alive)
     found: list[_Found | None] = [None] * len(queries)
-    hits = min(len(structure), wanted + _MARGIN)
+    refined = min(wanted * structure.parameters.candidates, max(wanted, _MOST_REFINED))
+    hits = min(len(structure), refined + _MARGIN)
     for attempt in range(_ATTEMPTS):
         left = [i for i, one in enumerate(found) if one is None]
         if not left:
@@ -77,9 +81,12 @@ def _best(
             there.setdefault(row, score)
     if len(there) < wanted:
         return None
-    if structure.is_exact and wanted and len(places) < len(structure):
+    if structure.parameters.is_exact and wanted and len(places) < len(structure):
         # All that could be among the best must have been fetched, ties and rounding included.
         least = sorted(there.values(), reverse=True)[wanted - 1] - rows.slack(query)
         if not scores[-1] < least:
             return None
-    return rows.score(query, np.array(list(there), np.int64), wanted)
+    chosen = list(there)
+    if structure.parameters.takes_codes_at_their_word:
+        chosen = chosen[:wanted]
+    return rows.score(query, np.array(chosen, np.int64), wanted)
