@@ -163,6 +163,23 @@ def test_parts_that_are_switched_off_are_recorded_and_named(data, tmp_path, enco
         assert message in capsys.readouterr().err
 
 
+def test_hybrid_is_recorded_with_the_weight_of_its_words(data, tmp_path, encoder):
+    identity = Head.identity(encoder.identity.width)
+    header = HeadsHeader(Fingerprint(encoder.identity, TextSettings()), training={"name": "bare"})
+    save_heads(tmp_path / "h.npz", Heads(identity, identity, header, encoder.encode(PROBE_TEXTS)))
+    argv = ("--heads", str(tmp_path / "h.npz"), "--cache", str(tmp_path / "cache"))
+    clm, hybrid = (
+        evaluated(data, tmp_path / f"{name}.json", *argv, "--scorer", name)
+        for name in ("clm", "hybrid")
+    )
+    assert "fusion" not in clm.scorer.parameters
+    assert hybrid.scorer.name == "hybrid"
+    assert hybrid.scorer.parameters["fusion"] == Fusion(LexicalPart(0.5)).to_json()
+    assert hybrid.scorer.label == "hybrid bare"
+    assert hybrid.macro.means["ndcg@10"] >= clm.macro.means["ndcg@10"]
+    assert hybrid.settings.cutoff == clm.settings.cutoff
+
+
 def test_compare_shows_each_set_and_the_macro_average(data, tmp_path, encoder, capsys):
     one, two = tmp_path / "bm25.json", tmp_path / "dense.json"
     evaluated(data, one, "--scorer", "bm25")
@@ -227,7 +244,7 @@ def test_table_refuses_a_report_that_breaks_the_protocol(data, tmp_path, capsys)
         (["--scorer", "bm25", "--split", "train"], "got none in 3"),
         (["--scorer", "clm", "--tool-views", "text=1"], "belongs to dense"),
         (["--scorer", "clm", "--budget", "100"], "budget must be left out for scorer clm"),
-        (["--scorer", "bm25", "--threads", "1"], "belongs to clm and dense"),
+        (["--scorer", "bm25", "--threads", "1"], "belongs to clm, hybrid and dense"),
         (["--scorer", "bm25", "--k", "5"], "k must be >= every cutoff of the metrics, 20, got 5"),
     ],
 )

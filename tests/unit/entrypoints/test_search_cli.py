@@ -49,7 +49,14 @@ def run(capsys, *argv):
 
 
 OF_EACH = pytest.mark.parametrize(
-    "scorer", [("--heads", "h.npz"), ("--scorer", "dense"), ("--scorer", "bm25")], ids=str
+    "scorer",
+    [
+        ("--heads", "h.npz"),
+        ("--scorer", "hybrid", "--heads", "h.npz"),
+        ("--scorer", "dense"),
+        ("--scorer", "bm25"),
+    ],
+    ids=str,
 )
 
 
@@ -109,9 +116,17 @@ def test_heads_without_a_digest_need_an_explicit_word(capsys, folder):
         (("x", "--data", ".", "--heads", "none.npz"), "none.npz must be a heads file"),
         (("x", "--data", ".", "--heads", "h.npz", "--sha256", ""), "must be a sha256 of 64 hex"),
         (("x", "--data", ".", "--scorer", "bm25", "--heads", "h.npz"), "heads must be left out"),
-        (("x", "--data", ".", "--scorer", "bm25", "--url", "http://x"), "to clm and dense"),
+        (("x", "--data", ".", "--scorer", "bm25", "--url", "http://x"), "to clm, hybrid and dense"),
         (("x", "--data", ".", "--heads", "h.npz", "--instruction", "Do."), "it belongs to dense"),
-        (("x", "--data", ".", "--scorer", "dense", "--allow-unverified"), "it belongs to clm"),
+        (
+            ("x", "--data", ".", "--scorer", "dense", "--allow-unverified"),
+            "it belongs to clm and hybrid",
+        ),
+        (("x", "--data", ".", "--scorer", "hybrid", "--tool-views", "text=1"), "belongs to dense"),
+        (
+            ("x", "--data", ".", "--scorer", "hybrid", "--without", "lexical"),
+            "without lexical must be left out for scorer hybrid",
+        ),
         (("x", "--data", ".", "--scorer", "dense", "--width", "4"), "width must be left out for"),
         (("x", "--data", ".", "--heads", "h.npz", "--width", "4"), "width must be one of 32 for"),
         (("x", "--data", ".", "--heads", "narrow.npz", "--width", "0"), "one of 4, 32 for heads"),
@@ -182,7 +197,27 @@ def test_explain_says_what_each_score_is_made_of(capsys):
     assert {term["term"] for term in parts["terms"]} == {"book", "flight"}
 
 
+def test_hybrid_mixes_words_in_though_the_heads_do_not(capsys):
+    argv = ("flight", "--data", ".", "--heads", "h.npz", "-k", "3", "--json", "--explain")
+    clm, hybrid = (
+        {hit["id"]: hit for hit in json.loads(run(capsys, *argv, "--scorer", scorer)[1])}
+        for scorer in ("clm", "hybrid")
+    )
+    assert clm["1"]["parts"]["lexical"] == 0
+    assert hybrid["1"]["parts"]["lexical"] > 0
+    assert hybrid["1"]["parts"]["whole"] == clm["1"]["parts"]["whole"]
+    assert hybrid["3"]["score"] == clm["3"]["score"]  # shares no word with the request
+
+
+def test_hybrid_takes_the_weight_that_the_heads_carry(capsys):
+    heads = load_heads("h.npz")
+    save_heads("worded.npz", dataclasses.replace(heads, fusion=Fusion(LexicalPart(0.3))))
+    argv = ("flight", "--data", ".", "--heads", "worded.npz", "-k", "3", "--json")
+    clm, hybrid = (run(capsys, *argv, "--scorer", scorer)[1] for scorer in ("clm", "hybrid"))
+    assert hybrid == clm
+
+
 def test_explain_belongs_to_scorers_over_vectors(capsys):
     code, _, err = run(capsys, "flight", "--data", ".", "--scorer", "bm25", "--explain")
     assert code == 2
-    assert "explain must be left out for scorer bm25; it belongs to clm and dense" in err
+    assert "explain must be left out for scorer bm25; it belongs to clm, hybrid and dense" in err

@@ -18,7 +18,12 @@ from toolheads.domain import Hit, Query
 from toolheads.entrypoints.cli.options import add_data_option
 from toolheads.entrypoints.cli.printing import counted
 from toolheads.entrypoints.cli.progress import ProgressBar
-from toolheads.entrypoints.cli.scorers import NamedScorer, add_scorer_options, named_scorer
+from toolheads.entrypoints.cli.scorers import (
+    WITH_HYBRID,
+    NamedScorer,
+    add_scorer_options,
+    named_scorer,
+)
 from toolheads.errors import ConfigError
 from toolheads.evaluation.evaluate import evaluate
 from toolheads.evaluation.metrics import DEFAULT_CUTOFFS, default_metrics
@@ -59,7 +64,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     group.add_argument("--max-k", type=int, metavar="N", help="most hits")
     group.add_argument("--min-k", type=int, metavar="N", help="fewest hits")
     group.add_argument("--threshold", type=float, metavar="X", help="least score of a hit")
-    add_scorer_options(parser)
+    add_scorer_options(parser, kinds=WITH_HYBRID)
     parser.set_defaults(run=_run)
 
 

@@ -15,7 +15,7 @@ from toolheads.data.datasets import tools_file
 from toolheads.domain import Hit, Query
 from toolheads.entrypoints.cli.printing import printable
 from toolheads.entrypoints.cli.progress import ProgressBar
-from toolheads.entrypoints.cli.scorers import add_scorer_options, named_scorer
+from toolheads.entrypoints.cli.scorers import WITH_HYBRID, add_scorer_options, named_scorer
 from toolheads.errors import ConfigError
 from toolheads.ports import Scorer
 from toolheads.sample import dataset_path
@@ -47,9 +47,9 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--explain", action="store_true", help="say what each score is made of (clm and dense)"
+        "--explain", action="store_true", help="say what each score is made of (not bm25)"
     )
-    add_scorer_options(parser)
+    add_scorer_options(parser, kinds=WITH_HYBRID)
     parser.set_defaults(run=_search)
 
 
@@ -59,7 +59,7 @@ def _search(args: argparse.Namespace) -> int:
         msg = f"k must be >= 1, got {args.k}"
         raise ConfigError(msg)
     if args.explain and args.scorer == "bm25":
-        msg = "explain must be left out for scorer bm25; it belongs to clm and dense"
+        msg = "explain must be left out for scorer bm25; it belongs to clm, hybrid and dense"
         raise ConfigError(msg)
     tools = read_tools(args.tools or tools_file(args.data), skip_bad=args.skip_bad)
     with ProgressBar() if args.scorer != "bm25" else nullcontext() as progress:
