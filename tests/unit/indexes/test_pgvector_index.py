@@ -189,14 +189,20 @@ def test_opening_at_once_from_many_threads_makes_one_table(opened):
 
 
 def cut_connections(index):
-    """End all other connections, as a restart of the server does."""
+    """End all other connections, as a restart of the server does, and wait until they are gone."""
     import psycopg
 
+    others = (
+        "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    )
     with psycopg.connect(postgres_uri(), autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-        )
+        ended = connection.execute(f"SELECT pid, pg_terminate_backend(pid) {others}").fetchall()
+        pids = [pid for pid, _ in ended]
+        until = time.monotonic() + 10
+        # A backend that was told to end may answer once more before it does.
+        while connection.execute(f"SELECT pid {others} AND pid = ANY(%s)", [pids]).fetchall():
+            assert time.monotonic() < until
+            time.sleep(0.005)
 
 
 def test_a_search_whose_connection_was_cut_is_done_again(opened, caplog):
