@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 
@@ -150,3 +151,19 @@ def import_extra(module: str, *, user: str, extra: str) -> ModuleType:
     except ImportError as e:
         msg = f"{user} needs {module}; install it with: pip install 'toolheads[{extra}]'"
         raise MissingExtraError(msg) from e
+
+
+def need_extra(module: str, *, user: str, extra: str) -> None:
+    """Say how to install an optional library that is not there, without importing it.
+
+    Args:
+        module: See `import_extra`.
+        user: See `import_extra`.
+        extra: See `import_extra`.
+
+    Raises:
+        MissingExtraError: If the library is not installed.
+    """
+    if find_spec(module) is None:
+        msg = f"{user} needs {module}; install it with: pip install 'toolheads[{extra}]'"
+        raise MissingExtraError(msg)

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from toolheads.calls import Caller, Calls, CallSettings
-from toolheads.calls.mcp import McpCaller
 from toolheads.calls.openapi import HttpSettings, OpenApiCaller
 from toolheads.catalogue import SOURCES_FILE, Source, change, read_sources
 from toolheads.errors import ToolheadsError
 from toolheads.serving.companions import Companion
-from toolheads.sources.mcp import ListFollower, McpSessions, McpSettings, list_servers
+from toolheads.serving.late_mcp import LateMcpCaller
 
 _LOOK_S = 1.0
 
@@ -43,28 +42,31 @@ def calls_of(
         sources = read_sources(folder) if folder.is_dir() else {}
     except ToolheadsError as e:
         logger.warning("no tool can be called until this is mended: %s", e)
-    sessions = McpSessions(sources)
+    mcp = LateMcpCaller(sources)
     callers: dict[str, Caller] = {
-        "mcp": McpCaller(sessions),
+        "mcp": mcp,
         "openapi": OpenApiCaller(sources, settings=HttpSettings(allow_write=allow_write)),
     }
     calls = Calls(sources, callers, settings=CallSettings(timeout_s=timeout_s))
     if not folder.is_dir():
         return calls, ()
     watcher = SourcesWatcher(folder, calls)
-    follower = (ListFollower(folder, sessions).run,) if follow else ()
+    follower = (lambda: mcp.follow(folder),) if follow else ()
     return calls, (watcher.run, *follower)
 
 
 async def list_into(
-    folder: Path, sources: Mapping[str, Source], *, timeout_s: float = McpSettings.start_timeout_s
+    folder: Path, sources: Mapping[str, Source], *, timeout_s: float | None = None
 ) -> None:
     """Write MCP servers and their tools to a catalogue.
 
     A server that fails is kept without tools, or with those it had: it is tried again while the
     catalogue is served.
     """
-    settings = McpSettings(start_timeout_s=timeout_s, list_timeout_s=timeout_s)
+    from toolheads.sources.mcp import McpSettings, list_servers
+
+    most_s = McpSettings.start_timeout_s if timeout_s is None else timeout_s
+    settings = McpSettings(start_timeout_s=most_s, list_timeout_s=most_s)
     for name, listing in (await list_servers(sources, settings=settings)).items():
         if isinstance(listing, ToolheadsError):
             logger.warning("the tools of %r are missing: %s", name, listing)

@@ -7,19 +7,21 @@ how its calls are linked to its searches.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp.server.context import ServerRequestContext
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from toolheads.serving.access import Asker
 from toolheads.serving.api_error import ApiError
 from toolheads.serving.guard.bodies import JSON
-from toolheads.serving.mcp_tools import mcp_server
+from toolheads.serving.late_mcp import LateSessions
 from toolheads.serving.service import ToolService
 from toolheads.serving.sessions import MCP_SESSION, asker_of, new_session
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 
 class McpEndpoint:
@@ -31,12 +33,7 @@ class McpEndpoint:
     """
 
     def __init__(self, service: ToolService, *, version: str) -> None:
-        self.sessions = StreamableHTTPSessionManager(
-            mcp_server(service, _asker, version=version),
-            json_response=True,
-            stateless=True,
-            max_request_body_size=service.settings.max_body_bytes,
-        )
+        self.sessions = LateSessions(lambda: _sessions(service, version))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
@@ -49,6 +46,19 @@ class McpEndpoint:
         await self.sessions.handle_request(
             scope, receive, _named_session(send) if is_handshake else send
         )
+
+
+def _sessions(service: ToolService, version: str) -> StreamableHTTPSessionManager:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from toolheads.serving.mcp_tools import mcp_server
+
+    return StreamableHTTPSessionManager(
+        mcp_server(service, _asker, version=version),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=service.settings.max_body_bytes,
+    )
 
 
 def _named_session(send: Send) -> Send:

@@ -7,22 +7,22 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.context import ServerRequestContext
-from mcp.server.stdio import stdio_server
 
 from toolheads.calls import Calls
 from toolheads.retrieval import Retriever
 from toolheads.serving.access import EVERYONE, Asker
 from toolheads.serving.aids import Aids
 from toolheads.serving.companions import Companion, beside
-from toolheads.serving.mcp_tools import mcp_server
 from toolheads.serving.service import ToolService
 from toolheads.serving.sessions import new_session
 from toolheads.serving.settings import ServeSettings
 from toolheads.usage import UsageRecorder
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
 
 
 def run_stdio(
@@ -49,6 +49,11 @@ def run_stdio(
         on_signal: Called on SIGTERM; it must end the process, since a read of stdin cannot be
             interrupted.
     """
+    # Here, since the SDK takes long to load and not every server needs it, see `late_mcp`.
+    from mcp.server.stdio import stdio_server
+
+    from toolheads.serving.mcp_tools import mcp_server
+
     asker = Asker(EVERYONE, new_session(), "stdio")
 
     def asker_of(_: ServerRequestContext[Any, Any]) -> Asker:

@@ -33,7 +33,7 @@ from toolheads.entrypoints.cli.options import (
     encoder_settings,
     loaded_heads,
 )
-from toolheads.errors import ConfigError, import_extra
+from toolheads.errors import ConfigError, import_extra, need_extra
 from toolheads.facade import DEFAULT_HEADS, RETRIEVER_SCORERS, encoder_for, load_retriever
 from toolheads.heads import Heads
 from toolheads.indexes import KINDS, limit_blas_threads
@@ -59,7 +59,9 @@ MCP servers, are taken over while it serves. docs/serve.md has everything about 
 _M_ARENA_MAX = -8
 """Of glibc's mallopt."""
 
-_LIBRARIES = ("mcp", "starlette", "uvicorn", "prometheus_client", "jsonschema")
+_LIBRARIES = ("starlette", "uvicorn", "prometheus_client", "jsonschema")
+_LATER = "mcp"
+"""Loaded when it is needed, see `serving.late_mcp`; whether it is there is said at the start."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -202,6 +204,7 @@ def _serve(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> None:
     for library in _LIBRARIES:
         import_extra(library, user="serve", extra="serve")
+    need_extra(_LATER, user="serve", extra="serve")
     from toolheads import serving
 
     settings = serving.ServeSettings(
