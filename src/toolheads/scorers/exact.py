@@ -16,11 +16,16 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, Ids
+from toolheads.arrays import Floats, Ids, pieces
 from toolheads.heads import Head
+from toolheads.scorers.best import best
 from toolheads.scorers.folding import folded_rows
+from toolheads.scorers.row_file import let_go
 
 Doubles = npt.NDArray[np.float64]
+
+Multiply = Callable[[Floats, Floats], Floats]
+"""(b, d) and (t, d) float32 → (b, t) float32, all products of two rows, an array of its own."""
 
 Added = Callable[[int], Doubles]
 """Row of a query → (n,) what is added to its scores: a function of that query and the corpus, to
@@ -28,6 +33,13 @@ the bit, and equal for equal tools."""
 
 _BLOCK_ENTRIES = 1 << 24
 """Entries of the largest product that is held at once; 64 MB in float32."""
+
+
+def multiplied(one: Floats, two: Floats) -> Floats:
+    """All products of two rows, by the BLAS of numpy. See `Multiply`."""
+    product: Floats = one @ two.T
+    return product
+
 
 _EPS = float(np.finfo(np.float32).eps)
 
@@ -73,9 +85,23 @@ class ProjectedTools:
     def __init__(
         self, views: Mapping[str, Floats], weights: Mapping[str, float], head: Head
     ) -> None:
-        self._rows = folded_rows(views, weights, head)
-        longest = float(np.linalg.norm(self._rows, axis=1).max(initial=0.0))
-        self._slack = product_slack(head.projection_width, longest)
+        self._take(folded_rows(views, weights, head))
+
+    @classmethod
+    def of_rows(cls, rows: Floats) -> ProjectedTools:
+        """Take (n, e) float32 rows that are made already; they may be a mapped file."""
+        tools = cls.__new__(cls)
+        tools._take(rows)
+        return tools
+
+    def _take(self, rows: Floats) -> None:
+        self._rows = rows
+        longest = 0.0
+        for piece in pieces(*rows.shape):
+            longest = max(longest, float(np.linalg.norm(rows[piece], axis=1).max()))
+            let_go(rows)
+        self.slack = product_slack(rows.shape[1], longest)
+        """See `product_slack`."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -116,25 +142,22 @@ class ProjectedTools:
         Yields:
             For each query, (min(k, n),) rows and scores in float64, best first, ties by row.
         """
-        k = min(k, len(self))
-        slack = self._slack * (queries.whole_weight + queries.clause_weight)
-        # Exponential and logarithm of a soft maximum, and the sum, round on their own.
-        slack += 64 * _EPS * queries.clause_weight * queries.clause_temperature
-        for block in self._blocks(queries):
-            approximate = self._block_scores(queries, block)  # (b, n)
-            for row, found in zip(range(block.start, block.stop), approximate, strict=True):
-                more = None if added is None else added(row)  # (n,)
-                rounding = 0.0
-                if more is not None:
-                    found += more
-                    rounding = 2 * _EPS * float(np.abs(found).max())
-                least = np.partition(found, len(self) - k)[len(self) - k] - slack - rounding
-                candidates = np.flatnonzero(found >= least)
-                exact = self._exact(queries, row, candidates)
-                if more is not None:
-                    exact += more[candidates]
-                best = np.argsort(-exact, kind="stable")[:k]
-                yield candidates[best], exact[best]
+        return best(self.asked(queries, added), k)
+
+    def asked(
+        self,
+        queries: QueryProjections,
+        added: Added | None = None,
+        multiply: Multiply = multiplied,
+    ) -> Asked:
+        """The queries against these tools, for `toolheads.scorers.best`.
+
+        Args:
+            queries: The queries.
+            added: What is added to the scores of each; None for nothing.
+            multiply: Multiplies rows in float32, as exactly as a BLAS.
+        """
+        return Asked(self, queries, added, multiply)
 
     def parts(
         self, queries: QueryProjections, row: int, candidates: Ids
@@ -166,25 +189,100 @@ class ProjectedTools:
                 yield slice(start, row)
                 start = row
 
-    def _block_scores(self, queries: QueryProjections, block: slice) -> Floats:
-        whole = queries.whole[block] @ self._rows.T  # (b, n)
-        if not queries.clause_weight:
-            weighted: Floats = np.float32(queries.whole_weight) * whole
-            return weighted
-        offsets = queries.offsets[block.start : block.stop + 1]
-        clauses = queries.clauses[offsets[0] : offsets[-1]] @ self._rows.T  # (c, n)
-        best = whole.copy()
-        for i, (a, b) in enumerate(
-            zip(offsets - offsets[0], offsets[1:] - offsets[0], strict=False)
-        ):
-            if b > a:
-                best[i] = soft_maximum(clauses[a:b], queries.clause_temperature)
-        both: Floats = np.float32(queries.whole_weight) * whole
-        both += np.float32(queries.clause_weight) * best
-        return both
+    def _block_scores(
+        self,
+        queries: QueryProjections,
+        block: slice,
+        tile: slice = slice(None),
+        multiply: Multiply = multiplied,
+    ) -> Floats:
+        """(b, t) float32."""
+        tools = self._rows[tile]  # (t, e)
+        scores = multiply(queries.whole[block], tools)  # (b, t)
+        if queries.clause_weight:
+            offsets = queries.offsets[block.start : block.stop + 1]
+            clauses = multiply(queries.clauses[offsets[0] : offsets[-1]], tools)  # (c, t)
+            of_query = zip(offsets - offsets[0], offsets[1:] - offsets[0], strict=False)
+            for whole, (a, b) in zip(scores, of_query, strict=True):
+                finest = soft_maximum(clauses[a:b], queries.clause_temperature) if b > a else whole
+                weighted = np.float32(queries.clause_weight) * finest
+                whole *= np.float32(queries.whole_weight)
+                whole += weighted
+        else:
+            scores *= np.float32(queries.whole_weight)
+        let_go(tools)
+        return scores
 
-    def _exact(self, queries: QueryProjections, row: int, candidates: Ids) -> Doubles:
-        return weighed(queries, *self.parts(queries, row, candidates))
+
+class Asked:
+    """Queries against projected tools. See `toolheads.scorers.best.Scored`.
+
+    Args:
+        tools: The tools.
+        queries: The queries.
+        added: What is added to the scores of each; None for nothing.
+        multiply: See `ProjectedTools.asked`.
+    """
+
+    def __init__(
+        self,
+        tools: ProjectedTools,
+        queries: QueryProjections,
+        added: Added | None,
+        multiply: Multiply,
+    ) -> None:
+        self._tools, self._queries, self._added = tools, queries, added
+        self._multiply = multiply
+        self._more: dict[int, Doubles] = {}
+
+    def __len__(self) -> int:
+        return len(self._queries)
+
+    @property
+    def tools(self) -> int:
+        """See `Scored`."""
+        return len(self._tools)
+
+    @property
+    def has_more(self) -> bool:
+        """See `Scored`."""
+        return self._added is not None
+
+    def vectors(self, rows: slice) -> int:
+        """See `Scored`."""
+        wholes = int(rows.stop) - int(rows.start)
+        if not self._queries.clause_weight:
+            return wholes
+        return wholes + int(self._queries.offsets[rows.stop] - self._queries.offsets[rows.start])
+
+    def begin(self, rows: slice) -> None:
+        """See `Scored`."""
+        if self._added is not None:
+            self._more = {row: self._added(row) for row in range(rows.start, rows.stop)}
+
+    def approximate(self, rows: slice, tile: slice) -> Floats:
+        """See `Scored`."""
+        scores = self._tools._block_scores(self._queries, rows, tile, self._multiply)
+        if self._added is not None:
+            for row, found in zip(range(rows.start, rows.stop), scores, strict=True):
+                found += self._more[row][tile]
+        return scores
+
+    def slack(self, row: int) -> float:
+        """See `Scored`."""
+        queries = self._queries
+        slack = self._tools.slack * (queries.whole_weight + queries.clause_weight)
+        # Exponential and logarithm of a soft maximum, and the sum, round on their own.
+        return slack + 64 * _EPS * queries.clause_weight * queries.clause_temperature
+
+    def exact(self, row: int, candidates: Ids) -> Doubles:
+        """See `Scored`."""
+        exact = weighed(self._queries, *self._tools.parts(self._queries, row, candidates))
+        let_go(self._tools.rows)
+        if self._added is not None:
+            more = self._more[row] if row in self._more else self._added(row)
+            exact += more[candidates]
+        return exact
 
 
 def exact_parts(

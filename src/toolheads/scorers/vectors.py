@@ -16,9 +16,12 @@ from toolheads.heads import Fusion, Head, Views
 from toolheads.identity import Fingerprint
 from toolheads.scorers.exact import (
     Added,
+    Asked,
     Doubles,
+    Multiply,
     ProjectedTools,
     QueryProjections,
+    multiplied,
 )
 from toolheads.scorers.explanation import Explanation
 from toolheads.scorers.folding import projected_once
@@ -26,8 +29,12 @@ from toolheads.scorers.fused import AddedParts, FusedTools, Words
 from toolheads.scorers.hubness import hubness
 from toolheads.scorers.rank_fusion import RankFusion, best_first
 from toolheads.scorers.recipe import Recipe
+from toolheads.scorers.row_file import collected
 from toolheads.scorers.spread import Spread
 from toolheads.texts import TOOL_VIEWS, split_clauses
+
+_EMBEDDED_ENTRIES = 1 << 26
+"""Of the embeddings that are held at once while a corpus is indexed; 256 MB in float32."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +128,19 @@ class VectorScorer:
             msg = "tools must hold at least one tool, got none"
             raise ConfigError(msg)
         weights = self._recipe.tool_weights
-        needed = {*weights, *self._hub_views(weights)}
-        embeddings = self._embedder.tools(corpus, views=[v for v in TOOL_VIEWS if v in needed])
-        own = {view: embeddings[view] for view in weights}
-        projected = ProjectedTools(own, weights, self._recipe.action)
+        embeddings: dict[str, Floats] = {}
+        hub_views = self._hub_views(weights)
+        entries = len(corpus) * len(weights) * self.fingerprint.encoder.width
+        if hub_views or entries <= _EMBEDDED_ENTRIES:
+            needed = {*weights, *hub_views}
+            embeddings = self._embedder.tools(corpus, views=[v for v in TOOL_VIEWS if v in needed])
+            own = {view: embeddings[view] for view in weights}
+            projected = ProjectedTools(own, weights, self._recipe.action)
+        else:
+            at_once = max(1, _EMBEDDED_ENTRIES * len(corpus) // entries)
+            parts = (corpus[at : at + at_once] for at in range(0, len(corpus), at_once))
+            rows = (self._recipe.rows(self._embedder, part) for part in parts)
+            projected = ProjectedTools.of_rows(collected(len(corpus), self._recipe.width, rows))
         fused, words = None, None
         if self._fusion is not None:
             hubs = self._hubs(weights, embeddings)
@@ -175,6 +191,23 @@ class VectorScorer:
             by_rank = list(self._fused_ranks(corpus, texts, queries, self._ranks))
             return np.array(by_rank, np.float32).reshape(len(texts), len(corpus.tools))
         return corpus.projected.scores(queries, corpus.added(texts, queries))
+
+    def asked(self, texts: Sequence[str], multiply: Multiply = multiplied) -> Asked:
+        """Training queries against the corpus, for `toolheads.scorers.best`.
+
+        Args:
+            texts: q queries; their vectors are kept in the embedder's cache.
+            multiply: See `ProjectedTools.asked`.
+
+        Raises:
+            ConfigError: If nothing is indexed, or scores are made of ranks.
+        """
+        if self._ranks is not None:
+            msg = "ranks must be None to score tile by tile, got scores that are made of ranks"
+            raise ConfigError(msg)
+        corpus = self._indexed()
+        queries = self._projections(texts, keep=True)
+        return corpus.projected.asked(queries, corpus.added(texts, queries), multiply)
 
     def explain(self, text: str, tool_id: str) -> Explanation:
         """Take the score of one tool for one query apart.

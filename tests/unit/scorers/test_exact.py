@@ -8,7 +8,7 @@ from tests.made_heads import PLAIN, made_head
 
 from toolheads.arrays import normalized
 from toolheads.heads import Head
-from toolheads.scorers import exact
+from toolheads.scorers import best, exact
 from toolheads.scorers.exact import ProjectedTools, QueryProjections
 
 X, Y, DIAGONAL = [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]
@@ -125,6 +125,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch):
     scores = found.scores(asked)
     for entries in (1, 100, 550):
         monkeypatch.setattr(exact, "_BLOCK_ENTRIES", entries)
+        monkeypatch.setattr(best, "TILE_ENTRIES", entries)
         assert [(h.tolist(), s.tolist()) for h, s in found.top(asked, 7)] == whole
         np.testing.assert_allclose(found.scores(asked), scores, atol=1e-6)
 
@@ -165,9 +166,9 @@ def test_rounding_of_the_product_never_decides_who_is_found(monkeypatch):
     before = [(h.tolist(), s.tolist()) for h, s in found.top(asked, 20)]
     rng, plain = np.random.default_rng(0), ProjectedTools._block_scores
 
-    def rounded_otherwise(self, queries, block):
-        scores = plain(self, queries, block)
-        return scores + (self._slack / 2 * rng.uniform(-0.99, 0.99, scores.shape)).astype("f4")
+    def rounded_otherwise(self, *args):
+        scores = plain(self, *args)
+        return scores + (self.slack / 2 * rng.uniform(-0.99, 0.99, scores.shape)).astype("f4")
 
     monkeypatch.setattr(ProjectedTools, "_block_scores", rounded_otherwise)
     assert [(h.tolist(), s.tolist()) for h, s in found.top(asked, 20)] == before

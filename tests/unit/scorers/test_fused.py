@@ -15,7 +15,7 @@ from toolheads.errors import ConfigError
 from toolheads.heads import Architecture, Fusion, Head, Views
 from toolheads.heads.fusion import HubnessPart, LexicalPart
 from toolheads.lexical import FieldedIndex
-from toolheads.scorers import exact
+from toolheads.scorers import best, exact
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.dense import DenseScorer
 from toolheads.scorers.exact import ProjectedTools, QueryProjections, soft_maximum
@@ -176,7 +176,7 @@ def test_candidates_are_found_where_rounding_hides_the_order(monkeypatch):
     plain = tools._block_scores
 
     def noise():
-        return tools._slack / 2 * rng.uniform(-1, 1, (1, 2000))
+        return tools.slack / 2 * rng.uniform(-1, 1, (1, 2000))
 
     monkeypatch.setattr(
         tools,
@@ -199,6 +199,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch):
     together = scorer.rank(queries, 6)
     assert [scorer.rank([query], 6)[0] for query in queries] == together
     monkeypatch.setattr(exact, "_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(best, "TILE_ENTRIES", 1)
     assert scorer.rank(queries, 6) == together
 
 
