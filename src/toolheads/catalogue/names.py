@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import lru_cache
 
 from toolheads.data.jsonl import shown
 from toolheads.errors import ConfigError
@@ -37,6 +38,7 @@ def tool_id(server: str | None, name: str) -> str:
     return server.replace("%", "%25").replace("/", "%2F") + "/" + name
 
 
+@lru_cache(maxsize=1 << 12)  # of tools that are found again and again: a tenth of a search
 def api_name(tool_id: str) -> str:
     """A name for a tool id that every provider takes: `[A-Za-z0-9_-]{1,64}`.
 
