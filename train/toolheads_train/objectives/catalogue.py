@@ -6,8 +6,6 @@ With frozen embeddings nothing forces that: all tools are at hand, and the sum o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,15 +17,13 @@ from toolheads.errors import ConfigError
 from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.sampling import Batch
 from toolheads_train.model.heads import TwoHeads, fold_views
+from toolheads_train.objectives.candidates import TILE, Columns, ToolTable, fresh_columns
 from toolheads_train.objectives.in_batch import queries_of_tools
 from toolheads_train.objectives.losses import log_sum_exp_of_products
 from toolheads_train.objectives.masks import known_positives, representatives
 from toolheads_train.objectives.objective import Gather, Losses
 from toolheads_train.objectives.projected import Projected
 from toolheads_train.settings import LossSettings
-
-TILE = 8192
-"""Columns whose logits are in memory at once."""
 
 _NOTHING = -1e30
 """Log of a sum of nothing: finite, so that a softmax over parts has a gradient of 0, not NaN."""
@@ -72,7 +68,7 @@ class Catalogue:
         """
         self._settings, self._view_weights = settings, view_weights
         self._by_source, self._tile = by_source, tile
-        self._table: _Table | None = None
+        self._table: ToolTable | None = None
         self._bank: Tensor | None = None
         self._bank_weights: dict[str, Tensor] | None = None
         self._steps = 0
@@ -91,10 +87,10 @@ class Catalogue:
                 or self._settings.same_tool_cosine is not None
             )
             own = self._settings.catalogue == "own"
-            self._table = _Table.of(p, own=own, needs_embedded=needs_embedded)
+            self._table = ToolTable.of(p, own=own, needs_embedded=needs_embedded)
         table = self._table
         bank = self._columns(p, table)
-        fresh = _fresh(p, table)
+        fresh = fresh_columns(p, table)
         is_fresh = torch.zeros(table.key_count, dtype=torch.bool, device=p.corpus.device)
         is_fresh[fresh.keys] = True
         bank = bank.without(is_fresh[bank.keys])
@@ -134,7 +130,7 @@ class Catalogue:
 
     # -- the columns ----------------------------------------------------------------------------
 
-    def _columns(self, p: Projected, table: _Table) -> _Columns:
+    def _columns(self, p: Projected, table: ToolTable) -> Columns:
         """The catalogue's tools of this step, projected."""
         every = self._settings.refresh_steps
         if every:
@@ -148,9 +144,9 @@ class Catalogue:
         embedded = table.embedded
         if picked is not None and embedded is not None:
             embedded = embedded[picked]
-        return _Columns.of(table, rows, projected, embedded, shift)
+        return Columns.of(table, rows, projected, embedded, shift)
 
-    def _refresh(self, p: Projected, table: _Table, every: int) -> None:
+    def _refresh(self, p: Projected, table: ToolTable, every: int) -> None:
         """Project all tools anew if it is time, or again if a run goes on."""
         head, device = p.heads.action, p.corpus.device
         if self._steps % every == 0 or self._bank_weights is None:
@@ -174,7 +170,7 @@ class Catalogue:
         finally:
             head.train(was_training)
 
-    def _sampled(self, table: _Table) -> tuple[Tensor | None, Tensor | None]:
+    def _sampled(self, table: ToolTable) -> tuple[Tensor | None, Tensor | None]:
         """Places of the sampled tools in order, and (m,) log of how many tools one stands for."""
         most = self._settings.catalogue_sample
         if most is None:
@@ -194,7 +190,7 @@ class Catalogue:
 
     # -- the sums -------------------------------------------------------------------------------
 
-    def _over_bank(self, p: Projected, table: _Table, bank: _Columns) -> tuple[Tensor, Tensor]:
+    def _over_bank(self, p: Projected, table: ToolTable, bank: Columns) -> tuple[Tensor, Tensor]:
         """As `_sums` over all columns, tile by tile, and source by source where that is better."""
         by_source = self._by_source
         if by_source is None:
@@ -214,7 +210,7 @@ class Catalogue:
         return torch.cat(sums)[order], torch.cat(counts)[order]
 
     def _tiled(
-        self, p: Projected, table: _Table, columns: _Columns, at: Tensor | None
+        self, p: Projected, table: ToolTable, columns: Columns, at: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """As `_sums`, in tiles."""
         parts = [self._sums(p, table, tile, at) for tile in columns.tiles(self._tile)]
@@ -225,7 +221,7 @@ class Catalogue:
         return sums.logsumexp(0), torch.stack([count for _, count in parts]).sum(0)
 
     def _sums(
-        self, p: Projected, table: _Table, columns: _Columns, at: Tensor | None
+        self, p: Projected, table: ToolTable, columns: Columns, at: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """(b,) log of the sum over a tile's negatives, and their number.
 
@@ -247,7 +243,7 @@ class Catalogue:
 
     @torch.no_grad()
     def _negatives(
-        self, p: Projected, table: _Table, columns: _Columns, at: Tensor | None
+        self, p: Projected, table: ToolTable, columns: Columns, at: Tensor | None
     ) -> Tensor:
         """(b, m) bool: which columns are negatives of which query."""
         mine = p.own if at is None else p.own[at]  # (b,) rows of the whole batch
@@ -267,160 +263,3 @@ class Catalogue:
             if same is not None:
                 negatives &= p.embedded[1][mine] @ embedded.T < same
         return negatives
-
-
-@dataclass(frozen=True)
-class _Table:
-    """What is known of a corpus' tools before the first step; equal ones stand here once."""
-
-    corpus: TrainingCorpus
-    own: bool
-    """Whether a catalogue is a data set; else all of them are one."""
-    rows: Tensor
-    """(n,) int64 tool rows in their order, the first of each key."""
-    keys: Tensor
-    """(all tools,) int64 in [0, key_count): tools of one key are one tool of one catalogue."""
-    key_count: int
-    sources: Tensor
-    """(n,) int64, number of the catalogue of each of `rows`."""
-    sizes: Tensor
-    """(s,) int64, tools of each catalogue."""
-    starts: Tensor
-    """(s,) int64, where each catalogue starts in `rows`."""
-    query_bounds: Tensor
-    """(s - 1,) int64, where the queries of each source but the first start."""
-    tool_bounds: Tensor
-    """(s - 1,) int64, where the tools of each source but the first start."""
-    embedded: Tensor | None
-    """(n, d) frozen embeddings, folded, in the precision of the corpus; None if unneeded."""
-
-    @classmethod
-    def of(cls, p: Projected, *, own: bool, needs_embedded: bool) -> _Table:
-        corpus = p.corpus
-        device = corpus.device
-        tool_bounds = torch.tensor(corpus.tool_offsets[1:-1], dtype=torch.int64, device=device)
-        every = torch.arange(len(corpus.tools), device=device)
-        source = torch.bucketize(every, tool_bounds, right=True) if own else torch.zeros_like(every)
-        _, keys = torch.unique(source * corpus.group_count + corpus.groups, return_inverse=True)
-        count = int(keys.max()) + 1
-        rows = every[representatives(keys, groups=count)]
-        sizes = torch.bincount(source[rows], minlength=len(corpus.names) if own else 1)
-        embedded = None
-        if needs_embedded:
-            with torch.no_grad():
-                parts = [
-                    p.embedded_tools(part).to(corpus.tools.dtype)
-                    for part in torch.split(rows, TILE)
-                ]
-            embedded = torch.cat(parts)
-        return cls(
-            corpus=corpus,
-            own=own,
-            rows=rows,
-            keys=keys,
-            key_count=count,
-            sources=source[rows],
-            sizes=sizes,
-            starts=sizes.cumsum(0) - sizes,
-            query_bounds=torch.tensor(
-                corpus.source_offsets[1:-1], dtype=torch.int64, device=device
-            ),
-            tool_bounds=tool_bounds,
-            embedded=embedded,
-        )
-
-    def source_of(self, queries: Tensor) -> Tensor:
-        """(b,) query rows → (b,) numbers of their data sets."""
-        return torch.bucketize(queries, self.query_bounds, right=True)
-
-    def source_of_tools(self, tools: Tensor) -> Tensor:
-        """(m,) tool rows → (m,) numbers of their catalogues."""
-        if not self.own:
-            return torch.zeros_like(tools)
-        return torch.bucketize(tools, self.tool_bounds, right=True)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Tools that are candidates in one step."""
-
-    projected: Tensor
-    """(m, d) float32."""
-    keys: Tensor
-    """(m,) int64."""
-    groups: Tensor
-    """(m,) int64 text groups."""
-    sources: Tensor
-    """(m,) int64."""
-    is_off: Tensor
-    """(m,) bool: stands elsewhere already."""
-    embedded: Tensor | None
-    """(m, d) frozen embeddings."""
-    shift: Tensor | None
-    """(m,) float32, see `log_sum_exp_of_products`."""
-
-    @classmethod
-    def of(
-        cls,
-        table: _Table,
-        rows: Tensor,
-        projected: Tensor,
-        embedded: Tensor | None,
-        shift: Tensor | None,
-    ) -> _Columns:
-        return cls(
-            projected=projected,
-            keys=table.keys[rows],
-            groups=table.corpus.groups[rows],
-            sources=table.source_of_tools(rows),
-            is_off=torch.zeros_like(rows, dtype=torch.bool),
-            embedded=embedded,
-            shift=shift,
-        )
-
-    def without(self, is_off: Tensor) -> _Columns:
-        """The same columns, some of them out of use."""
-        return self._with(lambda tensor: tensor, is_off=self.is_off | is_off)
-
-    def span(self, source: int) -> tuple[int, int]:
-        """Where the columns of a source start and end; columns are in the order of the sources."""
-        bounds = torch.searchsorted(
-            self.sources, torch.tensor([source, source + 1], device=self.sources.device)
-        )
-        start, end = bounds.tolist()
-        return start, end
-
-    def part(self, start: int, end: int) -> _Columns:
-        """Some of them."""
-        return self._with(lambda tensor: tensor[start:end])
-
-    def tiles(self, size: int) -> Iterator[_Columns]:
-        """All of them in parts."""
-        for start in range(0, len(self.keys), size):
-            yield self.part(start, start + size)
-
-    def _with(self, cut: Any, *, is_off: Tensor | None = None) -> _Columns:
-        return _Columns(
-            projected=cut(self.projected),
-            keys=cut(self.keys),
-            groups=cut(self.groups),
-            sources=cut(self.sources),
-            is_off=cut(self.is_off if is_off is None else is_off),
-            embedded=None if self.embedded is None else cut(self.embedded),
-            shift=None if self.shift is None else cut(self.shift),
-        )
-
-
-def _fresh(p: Projected, table: _Table) -> _Columns:
-    """The batch's tools and its hard negatives, of all devices, with gradients."""
-    tools, hard = p.batch.tools, p.batch.negatives
-    rows, projected = tools, p.all_tools
-    if hard.shape[1]:
-        # Where a query has no hard negative its own tool stands there, which counts once anyhow.
-        filled = torch.where(hard >= 0, hard, tools[:, None])  # (c, m)
-        more = p.gather(p.project_tools(filled[p.mine].flatten()))  # (c * m, d)
-        rows, projected = torch.cat([tools, filled.flatten()]), torch.cat([projected, more])
-    with torch.no_grad():
-        embedded = p.embedded_tools(rows) if table.embedded is not None else None
-    columns = _Columns.of(table, rows, projected, embedded, None)
-    return columns.without(~representatives(columns.keys, groups=table.key_count))
