@@ -57,7 +57,8 @@ from toolheads.evaluation.settings import EvaluationSettings
 from toolheads.heads import load_heads
 from toolheads.texts import TextSettings
 from toolheads_train.cli import main as train
-from toolheads_train.data.folders import FolderSettings, embed_selection, read_selection
+from toolheads_train.data.embedding import embed_selection
+from toolheads_train.data.folders import FolderSettings, read_selection
 from toolheads_train.data.selection import ValidationSettings
 
 CONFIG = Path(__file__).parents[2] / "configs" / "in-domain.yaml"
