@@ -27,7 +27,6 @@ from toolheads_train.loop.module import HeadsModule  # noqa: E402
 from toolheads_train.outcome.calibration import MarginPoint  # noqa: E402
 from toolheads_train.outcome.card import licence_of  # noqa: E402
 from toolheads_train.outcome.plots import plot_curves, plot_cutoff, plot_gains  # noqa: E402
-from toolheads_train.outcome.run_folder import portable  # noqa: E402
 
 pytestmark = [pytest.mark.train, *(pytest.mark.filterwarnings(w) for w in HARMLESS)]
 
@@ -260,25 +259,6 @@ def test_a_licence_is_read_in_both_spellings_and_only_from_its_line(tmp_path):
         (tmp_path / "SOURCE.md").write_text(f"# x\n{line}\n", encoding="utf-8")
         assert licence_of(tmp_path) == licence
     assert licence_of(tmp_path / "none") == ""
-
-
-def test_a_portable_config_has_no_places_and_no_addresses():
-    config = {
-        "runs": "/home/me/runs",
-        "model": {"store_dtype": "float32"},
-        "data": {
-            "root": ["/data"],
-            "cache": "/tmp/c",
-            "encoder": {"kind": "openai", "url": "http://host/v1"},
-            "seed": 1,
-        },
-        "trainer": {"default_root_dir": "/home/me", "max_epochs": 3},
-    }
-    assert portable(config) == {
-        "model": {"store_dtype": "float32"},
-        "data": {"encoder": {"kind": "openai"}, "seed": 1},
-        "trainer": {"max_epochs": 3},
-    }
 
 
 def test_plots_of_the_odd_runs_are_drawn_too(tmp_path):

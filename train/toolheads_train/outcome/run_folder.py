@@ -10,24 +10,21 @@ import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from toolheads.arrays import Floats
-from toolheads.data.datasets import dataset_folders
 from toolheads.durable import write_whole
 from toolheads.heads.files import WeightDtype
-from toolheads_train.data.folders import LoadedFolders
 from toolheads_train.data.modules import FolderData
 from toolheads_train.data.validation_set import ValidationSet
+from toolheads_train.loop.checkpoints import heads_from_checkpoint
 from toolheads_train.loop.metrics_file import METRICS_FILE, read_metrics
-from toolheads_train.loop.module import MONITOR, HeadsModule, heads_from_checkpoint
+from toolheads_train.loop.module import MONITOR, HeadsModule
 from toolheads_train.model.heads import TwoHeads
 from toolheads_train.outcome.calibration import (
     MACRO,
@@ -37,7 +34,8 @@ from toolheads_train.outcome.calibration import (
     check_views,
     scaled,
 )
-from toolheads_train.outcome.card import Card, DataRecord, licence_of, model_card
+from toolheads_train.outcome.card import Card, DataRecord, model_card
+from toolheads_train.outcome.described import chosen, portable, records_of, trust_of
 from toolheads_train.outcome.export import (
     BACKBONE_KEY,
     Backbone,
@@ -58,15 +56,6 @@ _WRITTEN = (
     *(METRICS_FILE, HEADS_FILE, f"{HEADS_FILE}.sha256", CARD_FILE, SUMMARY_FILE),
     *(CURVES_FILE, GAINS_FILE, CUTOFF_FILE),
 )
-
-_PLACES = ("root", "cache", "overlap")
-"""Settings of data that say where things are on one machine: no part of a heads file."""
-
-_TRAINER = (
-    *("precision", "max_epochs", "max_steps", "deterministic", "check_val_every_n_epoch"),
-    *("val_check_interval", "accumulate_grad_batches", "num_nodes"),
-)
-"""Settings of the Trainer that can change a weight; the others are about how it is shown."""
 
 _PARITY_ROWS = 128
 """Embeddings of queries, and as many of tools, that numpy and torch are compared on."""
@@ -137,7 +126,7 @@ class RunFolder(Callback):
             "status": "finished",
             "best_step": best_step,
             "steps": trainer.global_step,
-            **_chosen(calibration),
+            **chosen(calibration),
         }
         files = self._plots(calibration, best_step)
         backbone = _backbone(trainer)
@@ -146,7 +135,7 @@ class RunFolder(Callback):
             exported = self._export(trainer, heads, sets, backbone, calibration, data, best_step)
             files += [HEADS_FILE, f"{HEADS_FILE}.sha256", CARD_FILE]
             summary |= {
-                **_trust(data.loaded),
+                **trust_of(data.loaded),
                 "sha256": exported.sha256,
                 "cosine": exported.cosine,
                 "weights_cosine": exported.weights_cosine,
@@ -165,8 +154,8 @@ class RunFolder(Callback):
         best_step: int,
     ) -> Export:
         """Heads file with the chosen settings, and its card."""
-        records, guarded = _records(data)
-        trust = _trust(data.loaded)
+        records, guarded = records_of(data)
+        trust = trust_of(data.loaded)
         with scaled(heads, calibration.share):
             alpha = float(heads.state.alpha)
             training = self._training(calibration, records, guarded, trust, best_step)
@@ -220,7 +209,7 @@ class RunFolder(Callback):
             "guarded": list(guarded),
             **trust,
             "best_step": best_step,
-            **_chosen(calibration),
+            **chosen(calibration),
         }
 
     def _plots(self, calibration: Calibration, best_step: int) -> list[str]:
@@ -275,45 +264,6 @@ def written_by_run(folder: Path) -> list[Path]:
     return [folder / name for name in _WRITTEN]
 
 
-def portable(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a resolved config that makes heads what they are: no places, no addresses."""
-    found = {name: config[name] for name in ("model", "calibration", "patience") if name in config}
-    data = {n: v for n, v in config.get("data", {}).items() if n not in _PLACES}
-    if "encoder" in data:
-        data["encoder"] = {"kind": data["encoder"].get("kind")}
-    trainer = config.get("trainer", {})
-    trainer = {n: trainer[n] for n in _TRAINER if trainer.get(n) is not None}
-    found |= {"data": data, "trainer": trainer}
-    plain: dict[str, Any] = json.loads(json.dumps(found))
-    return plain
-
-
-def _chosen(calibration: Calibration) -> dict[str, Any]:
-    """What calibration chose and measured, JSON types only, to six digits."""
-    cutoff = calibration.cutoff
-    point = next(p for p in calibration.margins if p.margin == cutoff.margin)
-    measured = {
-        which: {
-            name or "mean": {metric: round(value, 6) for metric, value in values.items()}
-            for name, values in table.items()
-        }
-        for which, table in (
-            ("frozen", calibration.frozen),
-            ("trained", calibration.trained),
-            ("heads", calibration.chosen),
-        )
-    }
-    shown = {name: round(value, 6) for name, value in asdict(point).items()}
-    return {
-        "share": calibration.share,
-        "views": calibration.views.to_json(),
-        **({} if calibration.fusion is None else {"fusion": calibration.fusion.to_json()}),
-        "cutoff": cutoff.to_json(),
-        "adaptive": shown,
-        "metrics": measured,
-    }
-
-
 def _best(trainer: pl.Trainer, module: HeadsModule) -> tuple[TwoHeads, int]:
     """The heads of the best checkpoint, and the step it was written at."""
     for callback in trainer.checkpoint_callbacks:
@@ -339,57 +289,6 @@ def _backbone(trainer: pl.Trainer) -> Backbone | None:
     if not isinstance(data, FolderData) or data.loaded is None:
         return None
     return Backbone(data.loaded.fingerprint, data.loaded.probe, data.folders.tool_views)
-
-
-def _trust(loaded: LoadedFolders | None) -> dict[str, Any]:
-    """What was left out for being too near a held-out set, and what is near all the same."""
-    if loaded is None:
-        return {}
-    counts = loaded.selection.counts.items()
-    return {
-        "left_out": {why: count for why, count in counts if count},
-        "near_vectors": dict(loaded.selection.near),
-        "shared_tools": {name: one.to_json() for name, one in loaded.shared.items()},
-    }
-
-
-def _records(data: FolderData) -> tuple[list[DataRecord], list[str]]:
-    """Data sets that were used, and the names of those that were only guarded."""
-    loaded = data.loaded
-    if loaded is None:
-        return [], []
-    folders = {one.resolve().name: one for one in dataset_folders(data.folders.folders)}
-    used = {one.dataset.name: one.dataset for one in loaded.selection.datasets}
-    label_free = _label_free_counts(loaded)
-    used |= {d.name: d for d, _ in loaded.selection.catalogues if d.name in label_free}
-    queries = {one.dataset.name: one for one in loaded.selection.datasets}
-    records = [
-        DataRecord(
-            name=name,
-            tools=len(dataset.tools),
-            train=len(queries[name].train) if name in queries else 0,
-            validation=len(queries[name].validation) if name in queries else 0,
-            label_free=label_free.get(name, 0),
-            sha256=dict(sorted(dataset.digest.items())),
-            licence=licence_of(folders[name]) if name in folders else "",
-        )
-        for name, dataset in sorted(used.items())
-    ]
-    read = {key.rpartition("/")[0] for key in loaded.digests if "/" in key}
-    return records, sorted(read - set(used))
-
-
-def _label_free_counts(loaded: LoadedFolders) -> dict[str, int]:
-    """Catalogue → pairs made of it, of whatever kind."""
-    corpus = loaded.corpus
-    sizes = np.diff(corpus.source_offsets).tolist()
-    rows = zip(corpus.names, sizes, corpus.label_free, strict=True)
-    counts: dict[str, int] = {}
-    for name, size, free in rows:
-        if free:
-            catalogue = name.rpartition(" (label-free")[0]
-            counts[catalogue] = counts.get(catalogue, 0) + size
-    return counts
 
 
 def _parity_rows(sets: Sequence[ValidationSet]) -> Floats:
