@@ -21,13 +21,11 @@ from tests.train.learn.world import (
 )
 from tests.train.synthetic import HARMLESS
 
-from toolheads.cutoff import CutoffSettings
 from toolheads.errors import BackboneMismatchError
 from toolheads.heads.files import heads_from_bytes, heads_to_bytes
 from toolheads.usage import Call, Search
-from toolheads_train.learn.decision import SHOWN, WHOLE, compare
-from toolheads_train.learn.report import LearnReport
-from toolheads_train.learn.run import NotKeptError, _verdict, learn, same_length
+from toolheads_train.learn.decision import SHOWN
+from toolheads_train.learn.run import learn
 
 pytestmark = [pytest.mark.train, *(pytest.mark.filterwarnings(w) for w in HARMLESS)]
 
@@ -168,35 +166,3 @@ def test_heads_of_another_encoder_are_refused(tmp_path, given, good):
 
     with pytest.raises(BackboneMismatchError):
         learnt(tmp_path, given, good, backbone=HashEncoder(48, model="other"))
-
-
-def test_the_margin_is_the_smallest_that_shows_as_many_tools():
-    """Gaps to the best: 0.1 and 0.2; 0.3 and 0.4. Two hits each on average need 0.3."""
-    scores = [[0.9, 0.8, 0.7], [0.9, 0.6, 0.5]]
-    found = same_length(CutoffSettings(margin=0.01), scores, 2.5)
-    assert found.margin == pytest.approx(0.3)
-    assert np.mean([found.count(one) for one in scores]) == 2.5
-
-
-def test_a_margin_never_has_to_show_more_than_there_is():
-    found = same_length(CutoffSettings(), [[0.5, 0.4]], 5.0)
-    assert found.count([0.5, 0.4]) == 2
-
-
-def verdict(shown, whole, settings=QUICK):
-    before = {SHOWN: np.zeros(20), WHOLE: np.ones(20)}
-    after = {SHOWN: np.full(20, shown), WHOLE: np.full(20, 1 + whole)}
-    report = LearnReport({}, {}, {})
-    report.comparison = compare(before, after, alpha=0.05, resamples=500, seed=0)
-    return _verdict(report, settings)
-
-
-def test_heads_that_bring_up_shown_tools_are_kept_unless_they_lose_them_among_all():
-    assert verdict(0.2, 0.0).startswith("nDCG@10 of the shown tools +20.0 on 20 held-out requests")
-    with pytest.raises(NotKeptError, match=r"must not lose the called tools .*, got -50\.0"):
-        verdict(0.2, -0.5)
-
-
-def test_heads_that_are_worse_are_not_kept_however_sure_that_is():
-    with pytest.raises(NotKeptError, match=r"got nDCG@10 of the shown tools -20\.0"):
-        verdict(-0.2, 0.0)

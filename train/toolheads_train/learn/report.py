@@ -40,6 +40,24 @@ class LearnReport:
         """JSON types only; no time, path or host in it."""
         return asdict(self)
 
+    def held_out_figures(self) -> dict[str, Any]:
+        """What a heads file says of the comparison, JSON types only; empty where there was none."""
+        found = self.comparison
+        if found is None:
+            return {}
+        return {
+            "requests": found.requests,
+            **{
+                name: {
+                    "before": found.before[name].mean,
+                    "after": found.after[name].mean,
+                    "change": asdict(found.change[name]),
+                    "p": found.p[name],
+                }
+                for name in (SHOWN, WHOLE)
+            },
+        }
+
     def to_text(self) -> str:
         """Several lines, the last says what was decided."""
         return "\n".join(self._lines()) + "\n"

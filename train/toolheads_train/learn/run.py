@@ -17,11 +17,9 @@ import numpy as np
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from toolheads.arrays import Floats
-from toolheads.cutoff import CutoffSettings
 from toolheads.data import Dataset
 from toolheads.domain import Query, Tool
 from toolheads.embedder import Embedder, Progress
-from toolheads.errors import DataError, ToolheadsError
 from toolheads.facade import load_scorer
 from toolheads.heads import Heads
 from toolheads.ports import Encoder
@@ -31,13 +29,11 @@ from toolheads.usage.parts import PARTS
 from toolheads_train.data.corpus import build_corpus
 from toolheads_train.data.modules import TensorData
 from toolheads_train.data.sampling import SamplingSettings
-from toolheads_train.learn.decision import SHOWN, WHOLE, agreement, compare, measured
-from toolheads_train.learn.material import (
-    Catalogue,
-    log_source,
-    replay_sources,
-)
+from toolheads_train.learn.decision import SHOWN, agreement, compare, measured
+from toolheads_train.learn.margin import same_length
+from toolheads_train.learn.material import Catalogue, log_source, replay_sources
 from toolheads_train.learn.module import LearnModule, best_heads, quiet_trainer
+from toolheads_train.learn.refusals import NO_TEXTS, NotKeptError, check_log, check_sizes, verdict
 from toolheads_train.learn.remembered import RememberingEncoder
 from toolheads_train.learn.report import LearnReport
 from toolheads_train.learn.settings import LearnSettings
@@ -55,12 +51,6 @@ AGREEMENT_SEARCHES = 500
 
 PARITY_ROWS = 128
 """Embeddings that numpy and torch are compared on."""
-
-_MARGIN_STEP = 0.005
-
-
-class NotKeptError(ToolheadsError):
-    """Nothing better than the given heads came out; the message says why in one line."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +131,14 @@ class _Work:
             NotKeptError: If there are none.
         """
         settings, report = self.settings, self.report
-        _check_log(log, settings)
+        check_log(log, settings)
         links = link(log, [tool.id for tool in tools])
         report.counts |= links.counts
         if links.counts["searches without a text"] and not links.searches:
-            raise NotKeptError(_NO_TEXTS)
+            raise NotKeptError(NO_TEXTS)
         parts = split_by_time(links.searches, settings.parts, self._vectors)
         report.counts |= parts.counts
-        _check_sizes(parts, settings)
+        check_sizes(parts, settings)
         before = self._scorer(self.given, tools)
         self._check_agreement(before, parts, len(tools))
         trained = self._trained(parts, tools, replay, name)
@@ -160,8 +150,8 @@ class _Work:
             resamples=settings.resamples,
             seed=settings.seed,
         )
-        report.reason = _verdict(report, settings)
-        about = dict(trained.header.training) | {"held_out": _figures(report)}
+        report.reason = verdict(report, settings)
+        about = dict(trained.header.training) | {"held_out": report.held_out_figures()}
         header = dataclasses.replace(trained.header, training=about)
         return dataclasses.replace(trained, header=header)
 
@@ -309,30 +299,6 @@ class _Validations(Callback):
         self.values.append(float(trainer.callback_metrics[MONITOR]))
 
 
-def same_length(
-    cutoff: CutoffSettings, scores: Sequence[Sequence[float]], length: float
-) -> CutoffSettings:
-    """The smallest margin with which lists are on average as long as asked for.
-
-    Args:
-        cutoff: Everything but the margin.
-        scores: For each request the scores of its `max_k` best tools, best first.
-        length: Mean number of tools that are to be shown.
-    """
-    widest = max((one[0] - one[-1] for one in scores if one), default=0.0)
-    for step in range(math.ceil(widest / _MARGIN_STEP) + 1):
-        tried = dataclasses.replace(cutoff, margin=round(step * _MARGIN_STEP, 3))
-        if np.mean([tried.count(one) for one in scores]) >= length - 1e-9:
-            return tried
-    return dataclasses.replace(cutoff, margin=round(widest + _MARGIN_STEP, 3))
-
-
-_NO_TEXTS = (
-    "a usage log must have the texts of requests to be learnt from, got digests alone; let the "
-    "server keep texts"
-)
-
-
 def _about(log: UsageLog, given: Heads) -> dict[str, Any]:
     return {
         "digest": log.digest,
@@ -342,84 +308,4 @@ def _about(log: UsageLog, given: Heads) -> dict[str, Any]:
         "searches": len(log.searches),
         "calls": len(log.calls),
         "other_heads": sum(one.heads != given.sha256 for one in log.searches),
-    }
-
-
-def _check_log(log: UsageLog, settings: LearnSettings) -> None:
-    try:
-        log.check(settings.max_bad_share)
-    except DataError as e:
-        first = e.faults[0] if e.faults else ""
-        msg = f"{str(e).splitlines()[0]}, the first {first}"
-        raise NotKeptError(msg) from e
-    if log.searches and not log.has_texts:
-        raise NotKeptError(_NO_TEXTS)
-
-
-def _check_sizes(parts: Parts, settings: LearnSettings) -> None:
-    """Refuse what no test could say anything about."""
-    sizes = {part: len(getattr(parts, part)) for part in PARTS}
-    if all(sizes[part] >= settings.least(part) for part in PARTS):
-        return
-    there = ", ".join(f"{sizes[part]} {part.replace('_', '-')}" for part in PARTS)
-    needed = ", ".join(f"{settings.least(part)}" for part in PARTS)
-    msg = (
-        f"a log must have at least {settings.min_requests} different requests that a successful "
-        f"call followed ({needed} in its three parts), got {sum(sizes.values())}: {there}"
-    )
-    raise NotKeptError(msg)
-
-
-def _verdict(report: LearnReport, settings: LearnSettings) -> str:
-    """Why the heads are kept.
-
-    Raises:
-        NotKeptError: If they are not.
-    """
-    found = report.comparison
-    if found is None:
-        msg = "heads must be compared before they are judged"
-        raise RuntimeError(msg)
-    what = (
-        f"nDCG@10 of the shown tools {100 * found.gain:+.1f} on {found.requests} held-out "
-        f"requests, p = {found.p[SHOWN]:.4f}"
-    )
-    whole = found.change[WHOLE].mean
-    if whole < -settings.max_whole_loss:
-        msg = (
-            "new heads must not lose the called tools among all tools, nDCG@10 >= "
-            f"{-100 * settings.max_whole_loss:+g}, got {100 * whole:+.1f} on {found.requests} "
-            "held-out requests"
-        )
-        raise NotKeptError(msg)
-    if found.gain > 0 and found.p[SHOWN] < settings.alpha:
-        return what
-    msg = (
-        "new heads must beat the given ones on the held-out requests with p < "
-        f"{settings.alpha:g}, got {what}"
-    )
-    if found.needed is not None and found.needed > found.requests:
-        log = math.ceil(found.needed / settings.parts.held_out)
-        msg += (
-            f"; to show a gain of this size takes about {found.needed} held-out requests, a log "
-            f"of {log}"
-        )
-    raise NotKeptError(msg)
-
-
-def _figures(report: LearnReport) -> dict[str, Any]:
-    found = report.comparison
-    if found is None:
-        return {}
-    return {
-        "requests": found.requests,
-        **{
-            name: {
-                "before": found.before[name].mean,
-                "after": found.after[name].mean,
-                "change": asdict(found.change[name]),
-                "p": found.p[name],
-            }
-            for name in (SHOWN, WHOLE)
-        },
     }
