@@ -34,6 +34,9 @@ _MANY_ROWS = 100_000
 _LEAST_OF_A_LIST = 39
 """Fewer rows for each list, or value of a code, and faiss warns that they cannot be fitted."""
 _TRAINED_OF_A_LIST = 64
+_PROBED = 4
+"""Times the root of the number of lists is how many are looked at. With a fixed share of them, few
+rows need a larger share than many for the same recall."""
 _TRAINED_OF_A_CODE = 256
 
 
@@ -98,7 +101,7 @@ class Parameters:
             ef_construction=self.ef_construction or 100,
             ef_search=self.ef_search or (64 if n < _MANY_ROWS else 128),
             lists=lists,
-            probes=min(lists, self.probes or max(8, lists // 16)),
+            probes=min(lists, self.probes or round(_PROBED * math.sqrt(lists))),
             codes=self.codes or next(c for c in _CODES if c <= max(1, width // _ENTRIES_OF_A_CODE)),
             bits=bits,
             refine=self.refine or 10,
