@@ -11,8 +11,9 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -244,6 +245,7 @@ def _run(args: argparse.Namespace) -> None:
         )
         retriever = stack.enter_context(closing(_retriever(args, folder, heads, aids)))
         check_thresholds(aids, retriever.subject, is_needed="resolve" in settings.mcp_tools)
+        companions = (*companions, partial(serving.give_back_after_changes, _served(retriever)))
         usage = _recorder(args)
         if usage is not None:
             stack.callback(usage.close)
@@ -267,6 +269,11 @@ def _run(args: argparse.Namespace) -> None:
             trusted_proxies=args.trusted_proxy,
             when_ready=lambda: _say(address, keys, settings),
         )
+
+
+def _served(retriever: Retriever) -> Callable[[], object]:
+    """What tells one state of a retriever from another, as far as much memory is concerned."""
+    return lambda: (retriever.catalogue_digest, retriever.status().pending)
 
 
 def _servers(args: argparse.Namespace) -> dict[str, Source]:
