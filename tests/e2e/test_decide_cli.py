@@ -96,11 +96,12 @@ def test_tools_may_be_one_json_array_and_thresholds_one_s_own(office, capsys):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--settings", "{}", "--false-binds", "0.1"), "false-binds must be left out without"),
+        (("--settings", "{}", "--false-binds", "0.1"), "false-binds must be left out with settings"),
         (("--settings", '{"flor": 1}'), "a setting must be one of"),
         (("--settings", "nowhere.json"), "nowhere.json"),
         (("--settings", "{}", "--shortlist", "-1"), "shortlist must be >= 0"),
         (("--calibration", "nowhere.json"), "must be a calibration file"),
+        ((), "calibration or settings must be given for scorer bm25"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(office, capsys, words, reason):

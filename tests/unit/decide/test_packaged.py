@@ -25,8 +25,10 @@ from toolheads.decide import (
 from toolheads.decide.calibration import save_kinds, subject_of
 from toolheads.decide.calibration.conformal import highest_floor
 from toolheads.decide.calibration.match_floor import fit_match_floor, match_shares
+from toolheads.decide.calibration.subject import Range
 from toolheads.durable import file_sha256
 from toolheads.embedder import Embedder
+from toolheads.entrypoints.cli import main
 from toolheads.errors import CalibrationError, DigestError
 from toolheads.heads import Architecture, digests, save_heads
 from toolheads.scorers.bm25 import BM25Scorer
@@ -106,7 +108,7 @@ def fitted():
 @pytest.fixture
 def packaged(tmp_path, monkeypatch, fitted):
     heads, _ = scorer_of()
-    sha256 = save_heads(tmp_path / "small.npz", heads)
+    sha256 = save_heads(tmp_path / "small.npz", heads, dtype="float32")
     path = save_kinds(tmp_path / "small.thresholds.json", KindsOfThresholds(fitted))
     entry = {"sha256": sha256, "description": "", "thresholds": file_sha256(path)}
     (tmp_path / "index.json").write_text(json.dumps({"small.npz": entry}), encoding="utf-8")
@@ -132,6 +134,15 @@ def test_the_thresholds_of_the_nearest_kind_of_catalogue_are_taken(packaged, fit
     assert kinds.of(TOOLS[:60]) == fitted[0]
 
 
+def test_a_catalogue_without_parameters_takes_the_thresholds_of_such_ones(fitted):
+    bare = fitted[0]
+    parameters = replace(bare.kind, with_schema=Range(0.4, 1.0))
+    kinds = KindsOfThresholds((replace(bare, kind=parameters), bare))
+    assert kinds.of(TOOLS) == bare
+    with_some = [replace(t, input_schema={"properties": {"p": {}}}) for t in TOOLS]
+    assert kinds.of(with_some).kind == parameters
+
+
 def test_thresholds_of_other_heads_and_for_other_catalogues_are_not_taken(packaged):
     _, other = scorer_of(seed=2)
     assert packaged_settings(other, TOOLS) is None
@@ -153,6 +164,20 @@ def test_thresholds_that_were_changed_or_are_missing_stop_the_loading(packaged):
     path.unlink()
     with pytest.raises(CalibrationError, match="must be there, got No such file"):
         Picker(TOOLS, scorer)
+
+
+def test_verifying_packaged_heads_verifies_their_thresholds(packaged, fitted, capsys):
+    assert main(["heads", "verify"]) == 0
+    assert "thresholds for 2 kinds of catalogues" in capsys.readouterr().out
+    others = [replace(one, subject=subject_of(scorer_of(seed=2)[1])) for one in fitted]
+    path = save_kinds(packaged / "small.thresholds.json", KindsOfThresholds(tuple(others)))
+    assert main(["heads", "verify"]) == 1
+    assert "must have sha256" in capsys.readouterr().out
+    index = json.loads((packaged / "index.json").read_text("utf-8"))
+    index["small.npz"]["thresholds"] = file_sha256(path)
+    (packaged / "index.json").write_text(json.dumps(index), "utf-8")
+    assert main(["heads", "verify"]) == 1
+    assert "scorer they were calibrated on" in capsys.readouterr().out
 
 
 def test_calibrations_of_different_scorers_are_no_kinds_of_one(fitted):

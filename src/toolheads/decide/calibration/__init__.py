@@ -12,6 +12,7 @@ from toolheads.decide.calibration.packaged import (
     KindsOfThresholds,
     packaged_settings,
     packaged_thresholds,
+    read_kinds,
     save_kinds,
 )
 from toolheads.decide.calibration.run import (
@@ -46,6 +47,7 @@ __all__ = [
     "load_calibration",
     "packaged_settings",
     "packaged_thresholds",
+    "read_kinds",
     "save_calibration",
     "save_kinds",
     "subject_difference",

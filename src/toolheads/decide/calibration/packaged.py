@@ -15,7 +15,7 @@ from toolheads.decide.settings import PickerSettings
 from toolheads.domain import Tool
 from toolheads.durable import write_whole
 from toolheads.errors import CalibrationError
-from toolheads.heads import packaged_heads
+from toolheads.heads import PackagedHeads, packaged_heads
 from toolheads.heads.digests import check_digest
 from toolheads.ports import Scorer
 
@@ -70,6 +70,41 @@ def save_kinds(path: str | os.PathLike[str], kinds: KindsOfThresholds) -> Path:
     return write_whole(path, text.encode() + b"\n")
 
 
+def read_kinds(entry: PackagedHeads) -> KindsOfThresholds | None:
+    """The thresholds that come with packaged heads, checked against the index.
+
+    Args:
+        entry: Of the index of packaged heads.
+
+    Returns:
+        None if none come with them.
+
+    Raises:
+        DigestError: If the file is not the one that the index promises.
+        CalibrationError: If it is missing or holds no calibrations.
+    """
+    if entry.thresholds_sha256 is None:
+        return None
+    name = str(entry.thresholds)
+    try:
+        raw = entry.thresholds.read_bytes()
+    except OSError as e:
+        msg = f"{name} must be there, got {e.strerror}; install the package anew"
+        raise CalibrationError(msg) from e
+    check_digest(raw, name, entry.thresholds_sha256)
+    data = parsed(raw, name)
+    listed = data.get("kinds") if isinstance(data, Mapping) else None
+    if not isinstance(listed, list) or not listed:
+        msg = f"{name} must list kinds of calibrations, got {data!r:.80}"
+        raise CalibrationError(msg)
+    return KindsOfThresholds(
+        tuple(
+            Calibration.from_json(one, name=f"{name}: kinds[{place}]")
+            for place, one in enumerate(listed)
+        )
+    )
+
+
 def packaged_thresholds(subject: Mapping[str, Any]) -> KindsOfThresholds | None:
     """The thresholds that come with packaged heads and were fitted to this subject.
 
@@ -80,31 +115,12 @@ def packaged_thresholds(subject: Mapping[str, Any]) -> KindsOfThresholds | None:
         None if no packaged heads have some for it.
 
     Raises:
-        DigestError: If a file is not the one that the index of packaged heads promises.
-        CalibrationError: If a file is missing or holds no calibrations.
+        DigestError: See `read_kinds`.
+        CalibrationError: See `read_kinds`.
     """
     for entry in packaged_heads():
-        if entry.thresholds_sha256 is None:
-            continue
-        try:
-            raw = entry.thresholds.read_bytes()
-        except OSError as e:
-            msg = f"{entry.thresholds} must be there, got {e.strerror}; install the package anew"
-            raise CalibrationError(msg) from e
-        name = str(entry.thresholds)
-        check_digest(raw, name, entry.thresholds_sha256)
-        data = parsed(raw, name)
-        listed = data.get("kinds") if isinstance(data, Mapping) else None
-        if not isinstance(listed, list) or not listed:
-            msg = f"{name} must list kinds of calibrations, got {data!r:.80}"
-            raise CalibrationError(msg)
-        kinds = KindsOfThresholds(
-            tuple(
-                Calibration.from_json(one, name=f"{name}: kinds[{i}]")
-                for i, one in enumerate(listed)
-            )
-        )
-        if not subject_difference(kinds.subject, subject):
+        kinds = read_kinds(entry)
+        if kinds is not None and not subject_difference(kinds.subject, subject):
             return kinds
     return None
 

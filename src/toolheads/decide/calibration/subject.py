@@ -158,11 +158,14 @@ class CatalogueKind:
         return ", ".join(reasons)
 
     def distance(self, other: CatalogueKind) -> float:
-        """How far catalogues of another kind are from this one; 0 if they lie within its bounds."""
+        """How far catalogues of another kind are from this one; 0 if they lie within its bounds.
+
+        By size and parameters, which scores depend on: the best of many scores higher, and words of
+        parameters are shared too.
+        """
         size = Range(*(math.log(max(1.0, n)) for n in (other.tools.least, other.tools.most)))
         own = Range(*(math.log(max(1.0, n)) for n in (self.tools.least, self.tools.most)))
-        servers = self.with_server.distance(other.with_server)
-        return own.distance(size) + servers + self.with_schema.distance(other.with_schema)
+        return own.distance(size) + self.with_schema.distance(other.with_schema)
 
     def to_json(self) -> dict[str, Any]:
         """JSON types only; `from_json` reads it back."""

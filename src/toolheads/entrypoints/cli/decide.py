@@ -11,7 +11,14 @@ from typing import Any
 
 from toolheads.data import read_tools
 from toolheads.data.datasets import tools_file
-from toolheads.decide import Picker, PickerSettings, load_calibration, read_tools_json
+from toolheads.decide import (
+    Picker,
+    PickerSettings,
+    load_calibration,
+    packaged_settings,
+    read_tools_json,
+)
+from toolheads.decide.calibration.packaged import FALSE_BINDS
 from toolheads.domain import Hit, Tool
 from toolheads.entrypoints.cli.progress import ProgressBar
 from toolheads.entrypoints.cli.scorers import add_scorer_options, named_scorer
@@ -19,8 +26,6 @@ from toolheads.errors import ConfigError, DataError, Fault
 from toolheads.ports import Scorer
 from toolheads.sample import dataset_path
 from toolheads.scorers.vectors import check_text
-
-_FALSE_BINDS = 0.05
 
 
 def register(subparsers: Any) -> None:
@@ -39,9 +44,12 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out lines that cannot be read"
     )
-    thresholds = parser.add_mutually_exclusive_group(required=True)
+    thresholds = parser.add_mutually_exclusive_group()
     thresholds.add_argument(
-        "--calibration", type=Path, metavar="FILE", help="thresholds of `toolheads calibrate`"
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="thresholds of `toolheads calibrate` (default: those that come with packaged heads)",
     )
     thresholds.add_argument(
         "--settings", metavar="FILE|JSON", help="thresholds of one's own, such as {} for defaults"
@@ -50,7 +58,7 @@ def register(subparsers: Any) -> None:
         "--false-binds",
         type=float,
         metavar="SHARE",
-        help=f"which thresholds of the calibration (default: {_FALSE_BINDS:g})",
+        help=f"which thresholds of the calibration (default: {FALSE_BINDS:g})",
     )
     parser.add_argument(
         "--shortlist", type=int, metavar="N", help="list up to N tools that are worth a look"
@@ -83,15 +91,24 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace, scorer: Scorer, tools: Sequence[Tool]) -> PickerSettings:
-    if args.calibration is None:
+    if args.settings is not None:
         if args.false_binds is not None:
-            msg = f"false-binds must be left out without a calibration, got {args.false_binds:g}"
+            msg = f"false-binds must be left out with settings, got {args.false_binds:g}"
             raise ConfigError(msg)
         return PickerSettings.from_json(_text(args.settings))
-    calibration = load_calibration(args.calibration)
-    calibration.check(scorer, tools)
-    share = _FALSE_BINDS if args.false_binds is None else args.false_binds
-    return calibration.settings(share)
+    share = FALSE_BINDS if args.false_binds is None else args.false_binds
+    if args.calibration is not None:
+        calibration = load_calibration(args.calibration)
+        calibration.check(scorer, tools)
+        return calibration.settings(share)
+    found = packaged_settings(scorer, tools, share)
+    if found is None:
+        msg = (
+            f"calibration or settings must be given for scorer {scorer.name}, since no thresholds "
+            "come with it; make some with toolheads calibrate"
+        )
+        raise ConfigError(msg)
+    return found
 
 
 def _text(file_or_json: str) -> str:

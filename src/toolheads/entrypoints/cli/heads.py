@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from toolheads.decide.calibration import read_kinds, subject_of_vectors
 from toolheads.entrypoints.cli.options import add_trust_options, loaded_heads
 from toolheads.entrypoints.cli.printing import printable
 from toolheads.errors import ConfigError, ToolheadsError
@@ -17,6 +18,7 @@ from toolheads.heads.convert import convert_heads
 from toolheads.heads.digests import find_heads
 from toolheads.heads.download import download_heads, name_in
 from toolheads.heads.files import header_json
+from toolheads.scorers.recipe import Recipe
 
 _LONGEST = 120
 """Characters of one training value that `show` prints; the whole header is one `--json` away."""
@@ -122,14 +124,30 @@ def _verify(args: argparse.Namespace) -> int:
     for name in names:
         try:
             heads = loaded_heads(name, args)
+            more = _with_thresholds(heads)
         except (ToolheadsError, OSError) as e:
             failed += 1
             print(f"failed  {name}: {e}")
         else:
-            print(f"ok      {name}  sha256 {heads.sha256}")
+            print(f"ok      {name}  sha256 {heads.sha256}{more}")
     if not names:
         print("no heads are packaged with this installation", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _with_thresholds(heads: Heads) -> str:
+    """What comes with packaged heads, checked; empty where nothing does.
+
+    Raises:
+        CalibrationError: If the thresholds are not for these heads.
+    """
+    for entry in packaged_heads():
+        if entry.sha256 == heads.sha256 and (kinds := read_kinds(entry)) is not None:
+            recipe = Recipe.of_heads(heads)
+            for one in kinds.calibrations:
+                one.check_subject(subject_of_vectors(recipe, None, heads.fingerprint))
+            return f", thresholds for {len(kinds.calibrations)} kinds of catalogues"
+    return ""
 
 
 def _pull(args: argparse.Namespace) -> int:
