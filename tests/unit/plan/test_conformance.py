@@ -122,7 +122,7 @@ def test_sizes_give_the_same_advice(_, case):
 
 
 @pytest.mark.parametrize(("whole", "case"), cases("plan_catalogue"))
-def test_the_plan_is_the_same(whole, case):
+def test_the_plan_is_the_same(whole, case, record_property):
     listed = whole["office"]
     if case["n"] != "office":
         listed = [[f"tool_{i}", f"Tool number {i}.", [["x", "", True]]] for i in range(case["n"])]
@@ -134,6 +134,7 @@ def test_the_plan_is_the_same(whole, case):
         return
     assert plan.schema_tokens == case["schema_tokens"]
     if case["id"] in PLANS_THAT_DIFFER:
+        record_property("differs", case["id"])
         assert (plan.strategy, plan.fits) == PLANS_THAT_DIFFER[case["id"]]
         return
     retrieved = plan.retrieval and [t.name for t in plan.retrieval.tools]
@@ -143,19 +144,25 @@ def test_the_plan_is_the_same(whole, case):
 
 
 @pytest.mark.parametrize(("_", "case"), cases("menu_line"))
-def test_menu_lines_are_the_same_and_one_line_each(_, case):
+def test_menu_lines_are_the_same_and_one_line_each(_, case, record_property):
+    if "\n" in case["line"]:
+        record_property("differs", case["description"])
     line = menu_line("t", case["description"])
     assert (line, menu_line("t")) == (" ".join(case["line"].split("\n")), case["names_only_line"])
 
 
 @pytest.mark.parametrize(("_", "case"), cases("parse_selection"))
-def test_replies_are_read_alike_or_better(_, case):
+def test_replies_are_read_alike_or_better(_, case, record_property):
+    if case["reply"] in SELECTIONS_THAT_DIFFER:
+        record_property("differs", case["reply"])
     expected = SELECTIONS_THAT_DIFFER.get(case["reply"], case["expected"])
     assert read_selection(case["names"], case["reply"]).name == expected
 
 
 @pytest.mark.parametrize(("whole", "case"), cases("two_stage"))
-def test_two_stages_come_to_the_same(whole, case):
+def test_two_stages_come_to_the_same(whole, case, record_property):
+    if case["id"] in ("refusal-names-tool", "substring", "twin"):
+        record_property("differs", case["id"])
     chat = Script(*case["replies"])
     result = TwoStage(tools_of(whole["office"])).run(case["request"], chat)
     if case["id"] in ("refusal-names-tool", "substring"):
@@ -173,7 +180,7 @@ def test_two_stages_come_to_the_same(whole, case):
 
 
 @pytest.mark.parametrize(("whole", "case"), cases("fit_to_budget"))
-def test_the_same_is_left_out(whole, case):
+def test_the_same_is_left_out(whole, case, record_property):
     form = Format("conf_lines", conf_lines) if case["format"] == "conf_lines" else case["format"]
     tools = tools_of(whole["catalogs"][case["catalog"]])
     options = {"query": case.get("query"), "keep": case.get("keep", ()), "scorer": "okapi"}
@@ -183,6 +190,8 @@ def test_the_same_is_left_out(whole, case):
         return
     assert (fit.fits, fit.tokens_before) == (case["fits"], case["tokens_before"])
     if case.get("query"):  # descriptions go first, and what is small comes back
+        if fit.dropped:
+            record_property("differs", f"{case['catalog']} within {case['budget']}")
         assert len(fit.kept) >= len(case["kept"])
         return
     dropped = [

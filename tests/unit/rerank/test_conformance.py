@@ -1,7 +1,7 @@
 """Cases that the programs this was modelled on answered, where a folder of them is at hand.
 
 `TOOLHEADS_CONFORMANCE` names the folder. Where we mean to differ is listed here, case by case, and
-in docs/compatibility.md.
+in docs/compatibility.md, whose counts `benchmarks/compatibility/table.py` reads off these tests.
 """
 
 import json
@@ -108,12 +108,13 @@ def test_plain_keyword(case):
 
 
 @cases("keyword_rerank_explicit.json")
-def test_mentions(case):
+def test_mentions(case, record_property):
     tools = tools_of(read("keyword_rerank_explicit.json")["catalogs"][case["catalog"]])
     settings = plain(case, method="keyword", mentions="words")
     rows = mentioned(tools, case["query"], mentions="words")
     names = [tools[row].name for row in rows]
     if case["id"] in OTHER_MENTIONS:
+        record_property("differs", case["id"])
         assert names == OTHER_MENTIONS[case["id"]]
         return
     assert names == case["mentions"]
@@ -133,7 +134,9 @@ def test_the_text_that_is_ranked_on(case):
 
 
 @cases("llm_rerank_parse.json")
-def test_replies(case):
+def test_replies(case, record_property):
+    if case["id"] in OTHER_REPLIES:
+        record_property("differs", case["id"])
     expected = OTHER_REPLIES.get(case["id"], case["expected"])
     assert read_names(case["text"], read("llm_rerank_parse.json")["valid"]) == expected
 
