@@ -113,6 +113,12 @@ def test_options_of_the_heads_reach_the_heads_file(data):
     assert load_heads(out).at_width(4).state.projection_width == 4
 
 
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_every_config_drops_training_queries_that_are_nearly_held_out_ones(config):
+    told = yaml.safe_load(config.read_text(encoding="utf-8"))["data"]
+    assert (told["min_jaccard"], told["min_cosine"]) == (0.8, 0.97)
+
+
 def test_a_killed_run_resumed_by_the_command_equals_one_that_was_not(data, monkeypatch):
     assert main(command(name="whole")) == 0
     real = HeadsModule._optimise

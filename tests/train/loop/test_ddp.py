@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
 
-from tests.train.ddp_run import run  # noqa: E402
+from tests.train.ddp_run import KINDS, run  # noqa: E402
 from tests.train.synthetic import HARMLESS  # noqa: E402
 
 pytestmark = [
@@ -23,10 +23,11 @@ pytestmark = [
 ROOT = Path(__file__).parents[3]
 
 
-def test_two_gloo_ranks_equal_one_rank_on_the_same_global_batch(tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_gloo_ranks_equal_one_rank_on_the_same_global_batch(tmp_path, kind):
     """Negatives are gathered, gradients reach the rank a row came from, and are averaged once."""
-    run(1, str(tmp_path / "one.pt"))
-    script = [sys.executable, "-m", "tests.train.ddp_run", "2", str(tmp_path / "two.pt")]
+    run(kind, 1, str(tmp_path / "one.pt"))
+    script = [sys.executable, "-m", "tests.train.ddp_run", kind, "2", str(tmp_path / "two.pt")]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         script, cwd=ROOT, env=env, capture_output=True, text=True, timeout=240, check=False

@@ -114,6 +114,32 @@ def test_one_single_pair_has_nothing_to_learn_and_says_so_by_its_numbers(tmp_pat
     assert is_sane()
 
 
+@pytest.mark.parametrize("by", ["query", "tool"])
+def test_one_data_set_alone_trains_and_validates_on_parts_of_itself(tmp_path, monkeypatch, by):
+    usual(tmp_path, monkeypatch, query_rows=queries(36, 12))
+    assert fit(*WORDS_ALONE, "--data.validation.by", by, "--data.validation.share", "0.3") == 0
+    assert is_sane()
+    made = load_heads(Path("runs/run/heads.npz")).header.training["data"]["made"]
+    assert made["train"] > 0
+    assert made["validation"] > 0
+
+
+@pytest.mark.parametrize(
+    ("held_out", "message"),
+    [
+        ("[]", "validation must have a data set with at least 1 queries, got none"),
+        ("[made]", "training data must have at least one query with a relevant tool, got none"),
+    ],
+)
+def test_one_data_set_alone_cannot_be_held_out_whole(
+    tmp_path, monkeypatch, capfd, held_out, message
+):
+    usual(tmp_path, monkeypatch, query_rows=queries(36, 12))
+    by = ("--data.validation.by", "dataset", "--data.validation.share", "0.01")
+    assert fit(*by, "--data.validation.datasets", held_out) == 2
+    assert message in told(capfd)
+
+
 def test_one_tool_alone_is_always_found(tmp_path, monkeypatch):
     rows = [*queries(6, 1), *queries(3, 1, split="val", first=100)]
     usual(tmp_path, monkeypatch, tool_rows=tools(1), query_rows=rows)
