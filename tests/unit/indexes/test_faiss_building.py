@@ -1,70 +1,18 @@
-"""Structures that fit the size, are built on a GPU where there is one, and say what they find."""
+"""Structures of faiss fit the size, are built part by part, and say what they find."""
 
 import json
-import logging
-import sys
 
 import numpy as np
 import pytest
-from tests.unit.indexes.samples import SPACE
+from tests.unit.indexes.clusters import PQ, WIDTH, N, filled, keys_of, made, opened, recall_of
 
 from toolheads.errors import ConfigError
-from toolheads.indexes import open_index
 
-faiss = pytest.importorskip("faiss", reason="needs the extra faiss")
+pytest.importorskip("faiss", reason="needs the extra faiss")
 
-from tests.gpu_faiss import GpuFaiss  # noqa: E402
-
-from toolheads.indexes.faiss_index import building  # noqa: E402
-from toolheads.indexes.faiss_index import index as index_module  # noqa: E402
-from toolheads.indexes.faiss_index.parameters import Parameters  # noqa: E402
-
-WIDTH = 32
-N = 1500
-PQ = {"bits": 4, "lists": 8}
-
-
-def made(n=N, width=WIDTH, seed=0):
-    """Unit rows around 30 centres."""
-    generator = np.random.default_rng(seed)
-    centres = np.random.default_rng(9).normal(size=(30, width))
-    rows = centres[generator.integers(30, size=n)] + generator.normal(size=(n, width))
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-def keys_of(n):
-    return [f"k{i:05}" for i in range(n)]
-
-
-def opened(kind, folder=None, *, width=WIDTH, **settings):
-    settings = {"build_from": 1, "build_threads": 1} | settings
-    return open_index(kind, space=SPACE, width=width, folder=folder, **settings)
-
-
-def filled(kind, folder=None, n=N, **settings):
-    index = opened(kind, folder, **settings)
-    index.apply(keys_of(n), made(n, index.width))
-    return index
-
-
-def recall_of(index, queries, n=N):
-    """Recall@10 as a test measures it."""
-    best = np.argsort(-(queries @ made(n, index.width).T), axis=1)[:, :10]
-    hits = [{int(key[1:]) for key in keys} for keys, _ in index.search(queries, 10)]
-    return np.mean([len(one & set(two.tolist())) / 10 for one, two in zip(hits, best, strict=True)])
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    """Puts a GPU into the machine, and takes it out again."""
-
-    def at(**what):
-        gpu = GpuFaiss(**what)
-        monkeypatch.setitem(sys.modules, "faiss", gpu)
-        return gpu
-
-    yield at
-    monkeypatch.undo()
+from toolheads.indexes.faiss_index import building
+from toolheads.indexes.faiss_index import index as index_module
+from toolheads.indexes.faiss_index.parameters import Parameters
 
 
 @pytest.mark.parametrize(
@@ -242,119 +190,3 @@ def test_rows_are_gathered_a_part_at_a_time(monkeypatch):
     structure = building.build(keys_of(N), gather, WIDTH, parameters, threads=1)
     assert asked == [300] + [100] * (N // 100)
     assert structure.index.ntotal == N
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "halves"),
-    [("faiss-ivf", {"lists": 8}, False), ("faiss-ivfpq", {**PQ, "sample": 900}, True)],
-)
-def test_a_gpu_builds_and_the_cpu_keeps_it(machine, tmp_path, kind, settings, halves):
-    gpu = machine()
-    index = filled(kind, tmp_path, **settings)
-    sample = index.about["sample"]
-    assert gpu.calls[:4] == [("put", 0), ("train", sample), ("add", N), ("take", 0)]
-    assert gpu.options[0].useFloat16 is halves
-    assert isinstance(index._state.structure.index, faiss.Index)
-    sys.modules["faiss"] = faiss  # the same folder, on a machine without a GPU
-    again = opened(kind, tmp_path, **settings)
-    assert again.about == index.about
-    assert recall_of(again, made(50, seed=1)) > 0.8
-
-
-@pytest.mark.parametrize("step", ["put", "train"])
-def test_what_a_gpu_cannot_build_the_cpu_does(machine, step, caplog):
-    machine(fails_at=step)
-    with caplog.at_level(logging.WARNING):
-        index = filled("faiss-ivfpq", **PQ)
-    assert index.about["rows"] == N
-    assert recall_of(index, made(50, seed=1)) > 0.8
-    (record,) = caplog.records
-    assert record.getMessage().startswith("the GPU cannot build RR32,IVF8,PQ8x4np, the CPU does:")
-    assert "\n" not in record.getMessage()
-
-
-def test_hnsw_and_flat_are_built_without_the_gpu(machine):
-    gpu = machine()
-    filled("faiss-hnsw")
-    assert gpu.calls == []
-
-
-def test_cagra_becomes_a_graph_for_the_cpu(machine, tmp_path):
-    gpu = machine()
-    index = filled("faiss-cagra", tmp_path, neighbours=16)
-    assert gpu.calls == [("cagra", N)]
-    assert type(index._state.structure.index) is faiss.IndexHNSWCagra
-    assert recall_of(index, made(50, seed=1)) > 0.9
-    assert index.about["recall"] > 0.9
-
-
-def test_cagra_is_told_how_many_links_a_row_has(machine):
-    gpu = machine()
-    configs = []
-    cagra = gpu.GpuIndexCagra
-
-    def noted(*args):
-        configs.append(args[-1])
-        return cagra(*args)
-
-    gpu.GpuIndexCagra = noted
-    filled("faiss-cagra", neighbours=16)
-    (config,) = configs
-    assert (config.graph_degree, config.intermediate_graph_degree) == (32, 64)
-
-
-def test_cagra_needs_more_rows_than_links(machine):
-    machine()
-    index = filled("faiss-cagra", n=64, neighbours=16)
-    assert index.about == {}
-    assert len(index.search(made(1), 70)[0][0]) == 64
-    index.apply(["one more"], made(1, seed=2))
-    assert index.about["rows"] == 65
-
-
-@pytest.mark.parametrize(
-    ("gpu", "lacks"),
-    [(None, "GPU and GpuIndexCagra"), ({"has_cagra": False}, "GpuIndexCagra")],
-)
-def test_cagra_that_cannot_be_built_here_is_one_clear_line(machine, gpu, lacks):
-    if gpu is not None:
-        machine(**gpu)
-    with pytest.raises(ConfigError) as caught:
-        opened("faiss-cagra")
-    line = str(caught.value)
-    assert line.startswith("structure cagra must be built on a GPU with a faiss of cuVS")
-    assert f"without {lacks}; choose faiss-hnsw" in line
-    assert "\n" not in line
-
-
-def test_a_cagra_of_a_gpu_machine_is_searched_and_added_to_without_one(
-    machine, tmp_path, monkeypatch, caplog
-):
-    machine()
-    before = filled("faiss-cagra", tmp_path, neighbours=16).about
-    sys.modules["faiss"] = faiss
-    monkeypatch.setattr(index_module, "_LEAST_BESIDE", 1)
-    index = opened("faiss-cagra", tmp_path, neighbours=16)
-    assert index.about == before
-    queries = made(50, seed=1)
-    assert recall_of(index, queries) > 0.9
-    index.apply([f"new {i}" for i in range(100)], -made(100, seed=3))
-    assert index.about["rows"] == N + 100
-    with caplog.at_level(logging.WARNING):  # now it should be built anew
-        index.apply([], made(0), removed=keys_of(600))
-    assert "structure cagra must be built on a GPU" in caplog.text
-    (found,) = index.search(made(1), 2000)
-    assert len(found[0]) == N + 100 - 600
-
-
-def test_a_damaged_cagra_is_scanned_where_it_cannot_be_built(machine, tmp_path):
-    machine()
-    filled("faiss-cagra", tmp_path, neighbours=16)
-    (path,) = tmp_path.rglob("faiss-*.index")
-    path.write_bytes(path.read_bytes()[:-9])
-    sys.modules["faiss"] = faiss
-    index = opened("faiss-cagra", tmp_path, neighbours=16)
-    assert len(index.faults) == 1
-    assert recall_of(index, made(50, seed=1)) == 1
-    index.apply(["new"], made(1, seed=3))
-    assert len(index.keys()) == N + 1
