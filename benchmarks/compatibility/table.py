@@ -91,7 +91,9 @@ def counted(folder: Path, part: str) -> dict[str, Counted]:
         one.cases += 1
         one.passed += not _failed(case)
         one.differing += [
-            str(p.get("value")) for p in case.iter("property") if p.get("name") == "differs"
+            " ".join(str(p.get("value")).split())
+            for p in case.iter("property")
+            if p.get("name") == "differs"
         ]
     return found
 
