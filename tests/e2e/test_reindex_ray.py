@@ -11,9 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fake_embeddings_server import FakeEmbeddingsServer
 from tests.hash_encoder import HashEncoder
 from tests.unit.jobs.made import WIDTH, assert_holds, heads, opened, record, run, tools, write
 
+from toolheads.data import write_queries
+from toolheads.domain import Query
+from toolheads.entrypoints.cli import main
 from toolheads.errors import ConfigError, EncoderError
 from toolheads.heads import save_heads
 from toolheads.identity import PROBE_TEXTS
@@ -35,18 +39,20 @@ class Written:
 
     Args:
         folder: Where.
+        together: Encoders that must be there before one works: Ray does not wait for all workers.
         poison: A word in texts that are refused.
         kill_after: Texts after which the process kills itself, once in all processes.
-        fail_after: Texts after which the encoder fails.
+        fail_after: Texts after which the encoder fails, once some rows are made.
     """
 
-    def __init__(self, folder, *, poison="", kill_after=0, fail_after=0):
-        self.folder, self.poison = folder, poison
+    def __init__(self, folder, *, together=0, poison="", kill_after=0, fail_after=0):
+        self.folder, self.poison, self.together = folder, poison, together
         self.kill_after, self.fail_after = kill_after, fail_after
         folder.mkdir(exist_ok=True)
 
     def __call__(self):
         (self.folder / str(os.getpid())).touch()
+        wait_until(lambda: len(self.pids) >= self.together)
         encoder = HashEncoder(WIDTH)
         encode = encoder.encode
 
@@ -55,6 +61,8 @@ class Written:
                 raise EncoderError("the text is too long")
             done = len(encoder.sent) - len(PROBE_TEXTS)
             if self.fail_after and done > self.fail_after:
+                index = self.folder.parent / "index"
+                wait_until(lambda: any(index.rglob("reindex.shards/[!.]*.json")))
                 raise EncoderError("the server is away")
             if self.kill_after and done > self.kill_after and self._is_first():
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -73,6 +81,13 @@ class Written:
     @property
     def pids(self):
         return {int(path.name) for path in self.folder.iterdir() if path.name.isdigit()}
+
+
+def wait_until(happened, most_s=120):
+    """Wait for something; a test that relies on it fails if it has not happened."""
+    until = time.monotonic() + most_s
+    while not happened() and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -123,7 +138,7 @@ def test_two_workers_make_the_bytes_of_one_process_and_do_nothing_twice(tmp_path
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
-    encoder = Written(two / "pids")
+    encoder = Written(two / "pids", together=2)
     alone = run(one, inputs)
     report = run(two, inputs, encoder=encoder, cluster=TWO)
     assert counts(report) == counts(alone)
@@ -150,7 +165,7 @@ def test_a_worker_that_is_killed_on_the_way_changes_no_byte(tmp_path):
     for folder in (one, two):
         folder.mkdir()
     file = write(tmp_path / "t.jsonl", tools(0, 400))
-    encoder = Written(two / "pids", kill_after=100)
+    encoder = Written(two / "pids", together=2, kill_after=100)
     report = run(two, file, encoder=encoder, cluster=TWO, batch_tools=20)
     assert (two / "pids" / "killed").exists()
     assert len(encoder.pids) == 3
@@ -185,6 +200,24 @@ def test_a_job_that_fails_says_why_and_goes_on_where_it_was(tmp_path):
     assert rows[0] == rows[1]
 
 
+def test_embedding_with_two_workers_through_a_server_fills_the_same_cache(tmp_path, capsys):
+    write(tmp_path / "tools.jsonl", tools(0, 60))
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "do thing 3", {"t3": 1})])
+    with FakeEmbeddingsServer() as server:
+        argv = ["embed", "--data", tmp_path, "--cache", tmp_path / "cache", "--json"]
+        argv += ["--url", server.url, "--model", server.model]
+        assert main([*map(str, argv), "--engine", "ray", "--workers", "2"]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert (report["unique"], report["embedded"], report["reused"]) == (61, 61, 0)
+        sent = [text for text in server.texts if "thing" in text]
+        assert len(sent) == len(set(sent)) == 61
+        assert main([*map(str, argv)]) == 0
+        again = json.loads(capsys.readouterr().out)
+    assert (again["embedded"], again["reused"]) == (0, 61)
+    same = ("model", "width", "dtype", "fingerprint", "cache", "texts", "data_sets")
+    assert {name: again[name] for name in same} == {name: report[name] for name in same}
+
+
 def test_the_command_starts_ray_and_leaves_no_process_and_nothing_on_stdout(tmp_path):
     run(tmp_path, write(tmp_path / "t.jsonl", tools(0, 10)))
     save_heads(tmp_path / "heads.npz", heads(), dtype="float32")
@@ -204,10 +237,8 @@ def test_the_command_starts_ray_and_leaves_no_process_and_nothing_on_stdout(tmp_
     assert "Traceback" not in done.stderr
     report = json.loads(done.stdout)
     assert (report["tools"], report["failed"], report["reused"]) == (10, 1, 20)
-    until = time.monotonic() + 20
-    while (left := processes_with(mark)) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert not left
+    wait_until(lambda: not processes_with(mark), 20)
+    assert not processes_with(mark)
     (rows,), (other,) = ((tmp_path / name).rglob("*.rows") for name in ("index", "new"))
     assert rows.read_bytes() == other.read_bytes()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,10 @@ class Piece:
 class PieceLines:
     """The lines of a piece, numbered from its first one.
 
+    Args:
+        piece: Which one.
+        wanted: Numbers of lines to read; the others are counted and not parsed. None reads all.
+
     Attributes:
         count: Lines of the piece, blank ones included, once all are read.
 
@@ -60,13 +64,14 @@ class PieceLines:
         MissingExtraError: If it is a Parquet file and pyarrow is not installed.
     """
 
-    def __init__(self, piece: Piece) -> None:
+    def __init__(self, piece: Piece, wanted: Collection[int] | None = None) -> None:
         self._piece = piece
+        self._wanted = None if wanted is None else frozenset(wanted)
         self.count = 0
 
     def __iter__(self) -> Iterator[Line]:
         read = _parquet_lines if self._piece.path.suffix == _PARQUET else _json_lines
-        for number, line in read(self._piece):
+        for number, line in read(self._piece, self._wanted):
             self.count = number
             if line is not None:
                 yield line
@@ -144,10 +149,10 @@ def _checked(path: Path) -> Path:
     return path
 
 
-def _json_lines(piece: Piece) -> Iterator[tuple[int, Line | None]]:
+def _json_lines(piece: Piece, wanted: frozenset[int] | None) -> Iterator[tuple[int, Line | None]]:
     path = piece.path
     for number, line in read_lines(path, start=piece.start, end=piece.end, with_blank=True):
-        if not line:
+        if not line or (wanted is not None and number not in wanted):
             yield number, None
             continue
         try:
@@ -157,15 +162,21 @@ def _json_lines(piece: Piece) -> Iterator[tuple[int, Line | None]]:
             yield number, Line(path, number, None, str(e), shown)
 
 
-def _parquet_lines(piece: Piece) -> Iterator[tuple[int, Line | None]]:
-    number = 0
+def _parquet_lines(
+    piece: Piece, wanted: frozenset[int] | None
+) -> Iterator[tuple[int, Line | None]]:
+    before = 0
     with _parquet_file(piece.path) as file:
         end = file.num_row_groups if piece.end is None else piece.end
         groups = list(range(piece.start, end))
         for batch in file.iter_batches(batch_size=_PARQUET_ROWS, row_groups=groups):
-            for record in batch.to_pylist():
-                number += 1
+            numbers = range(before + 1, before + 1 + batch.num_rows)
+            before += batch.num_rows
+            chosen = [n for n in numbers if wanted is None or n in wanted]
+            rows = batch if wanted is None else batch.take([n - numbers[0] for n in chosen])
+            for number, record in zip(chosen, rows.to_pylist(), strict=True):
                 yield number, _parquet_line(piece.path, number, record)
+            yield before, None
 
 
 @contextmanager

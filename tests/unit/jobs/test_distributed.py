@@ -8,13 +8,14 @@ import sys
 
 import numpy as np
 import pytest
-from tests.unit.jobs.made import Counted, record, run, space, tools, write
+from tests.unit.jobs.made import Counted, heads, record, run, space, tools, write
 
 from toolheads.errors import ConfigError, DataError, IndexStoreError, MissingExtraError
 from toolheads.jobs import Cluster
 from toolheads.jobs.distributed.carrying import CarriedError, carried, unpacked
 from toolheads.jobs.distributed.outline import Outline
 from toolheads.jobs.distributed.reading import (
+    CacheFolder,
     OutlineColumns,
     TextColumns,
     numbers_by_piece,
@@ -91,6 +92,20 @@ def bad_lines(outline, pieces):
         (pieces[piece].path, before[piece] + number)
         for piece, number in lines_of(outline, outline.bad)
     ]
+
+
+def test_an_outline_says_which_tools_have_no_vectors_yet(tmp_path):
+    pytest.importorskip("pyarrow")
+    listed = tools(0, 6)
+    run(tmp_path, write(tmp_path / "some.jsonl", listed[2:4]))
+    file = write(tmp_path / "all.jsonl", ["{bad", *listed[:4], listed[0], *listed[4:]])
+    outline = Outline(1)
+    cache = CacheFolder(heads(), tmp_path / "cache", "float16")
+    columns = OutlineColumns(WORDING, cache)
+    for table in read_piece(pieces_of([file], 10_000)[0], 0, columns, None):
+        outline.add(table)
+    outline.settle()
+    assert outline.missing.tolist() == [True, True, False, False, True, True]
 
 
 def test_a_file_that_changes_while_a_job_reads_it_is_told(tmp_path):

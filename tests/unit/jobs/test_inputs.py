@@ -128,6 +128,25 @@ def test_a_line_that_is_longer_than_many_pieces_is_read_once(tmp_path):
     assert [line.tool.id for line in lines] == ["t0", "long", "t1", "t2"]
 
 
+def test_of_a_piece_only_the_lines_that_are_wanted_are_read(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    listed = tools(0, 8)
+    lines = write(tmp_path / "a.jsonl", [*listed[:3], "{bad", "", *listed[3:], "{bad"])
+    of_piece = PieceLines(pieces_of([lines], 10_000)[0], [2, 4, 9])
+    assert [(line.number, line.tool) for line in of_piece] == [
+        (2, listed[1]),
+        (4, None),
+        (9, listed[6]),
+    ]
+    assert of_piece.count == 11
+    table = pyarrow.Table.from_pylist([record(tool) for tool in listed])
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=5)
+    of_piece = PieceLines(pieces_of([tmp_path / "a.parquet"], 1)[0], {4, 1})
+    assert [(line.number, line.tool) for line in of_piece] == [(1, listed[0]), (4, listed[3])]
+    assert of_piece.count == 5
+
+
 def test_a_parquet_file_that_cannot_be_cut_is_told(tmp_path):
     pytest.importorskip("pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"no parquet")

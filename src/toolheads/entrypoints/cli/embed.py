@@ -6,15 +6,19 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from toolheads.bootstrap import make_encoder
+from toolheads.bootstrap import EncoderSettings, make_encoder
 from toolheads.cache import DTYPES
 from toolheads.data import Dataset, read_datasets
 from toolheads.embedder import EmbedCounts, Embedder
+from toolheads.entrypoints.cli.engine import add_engine_options, cluster_of, encoder_of_worker
 from toolheads.entrypoints.cli.options import (
     add_cache_option,
     add_data_option,
@@ -26,6 +30,8 @@ from toolheads.entrypoints.cli.options import (
 from toolheads.entrypoints.cli.printing import counted
 from toolheads.entrypoints.cli.progress import ProgressBar
 from toolheads.errors import ConfigError
+from toolheads.identity import Fingerprint
+from toolheads.jobs import Cluster
 from toolheads.texts import TOOL_VIEWS, TextSettings, query_view_texts, tool_view_texts
 
 
@@ -61,6 +67,7 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     add_text_options(parser)
+    add_engine_options(parser)
     add_encoder_options(parser)
     parser.set_defaults(run=run)
 
@@ -70,7 +77,15 @@ def run(args: argparse.Namespace) -> int:
     texts = text_settings(args)
     datasets = read_datasets(args.data, skip_bad=args.skip_bad)
     todo = list(_texts(datasets, args, texts))
-    encoder = make_encoder(encoder_settings(args))
+    names = [dataset.name for dataset in datasets]
+    settings = encoder_settings(args)
+    cluster = cluster_of(args, settings)
+    if cluster is not None:
+        settings = encoder_of_worker(settings, cluster)
+        counts, fingerprint = _distributed(todo, args, texts, settings, cluster)
+        _print_summary(args, names, fingerprint, counts)
+        return 0
+    encoder = make_encoder(settings)
     try:
         with ProgressBar() as bar:
             embedder = Embedder(encoder, texts, args.cache, dtype=args.dtype, progress=bar)
@@ -81,8 +96,25 @@ def run(args: argparse.Namespace) -> int:
                 return _interrupted(embedder, todo)
     finally:
         encoder.close()
-    _print_summary(args, [dataset.name for dataset in datasets], embedder, counts)
+    _print_summary(args, names, embedder.fingerprint, counts)
     return 0
+
+
+def _distributed(
+    todo: Sequence[str],
+    args: argparse.Namespace,
+    texts: TextSettings,
+    settings: EncoderSettings,
+    cluster: Cluster,
+) -> tuple[EmbedCounts, Fingerprint]:
+    embedding = import_module("toolheads.jobs.distributed.embedding")
+    filling = embedding.Filling(
+        partial(make_encoder, settings), texts, args.cache.resolve(), args.dtype
+    )
+    # Ray prints what happens to its processes on stdout, which belongs to the summary.
+    with redirect_stdout(sys.stderr), ProgressBar() as bar:
+        filled: tuple[EmbedCounts, Fingerprint] = embedding.fill_cache(todo, filling, cluster, bar)
+    return filled
 
 
 def _texts(
@@ -123,9 +155,9 @@ def _interrupted(embedder: Embedder, texts: Sequence[str]) -> int:
 
 
 def _print_summary(
-    args: argparse.Namespace, names: Sequence[str], embedder: Embedder, counts: EmbedCounts
+    args: argparse.Namespace, names: Sequence[str], fingerprint: Fingerprint, counts: EmbedCounts
 ) -> None:
-    encoder = embedder.fingerprint.encoder
+    encoder = fingerprint.encoder
     speed = counts.embedded / counts.seconds if counts.embedded else None
     if args.json:
         summary = {
@@ -133,7 +165,7 @@ def _print_summary(
             **asdict(counts),
             "texts_per_second": speed,
             "cache": str(args.cache),
-            "fingerprint": embedder.fingerprint.key,
+            "fingerprint": fingerprint.key,
             "model": encoder.model,
             "width": encoder.width,
             "dtype": args.dtype,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,16 +17,15 @@ from toolheads.jobs.distributed.outline import Outline
 from toolheads.jobs.distributed.reading import (
     CacheFolder,
     OutlineColumns,
-    QuarantineColumns,
     TextColumns,
     numbers_by_piece,
-    place_of,
+    position,
     read_dataset,
 )
-from toolheads.jobs.distributed.session import Session, session
+from toolheads.jobs.distributed.session import Session, session, tables
 from toolheads.jobs.distributed.shards import Shards
 from toolheads.jobs.distributed.stages import Making, made_dataset, no_encoder
-from toolheads.jobs.inputs import Line, Piece, pieces_of
+from toolheads.jobs.inputs import Piece, PieceLines, pieces_of
 from toolheads.jobs.reindexing import Parts
 from toolheads.scorers.recipe import Recipe
 
@@ -80,8 +78,8 @@ class DistributedJob:
             left = fresh[shards.have(outline.keys[fresh]) < 0]
             self.resumed = len(fresh) - len(left)
             refused = self._make(pieces, outline, left, shards, ray) if len(left) else {}
-            reasons = _drop(outline, refused)
-            self._put_away(pieces, named, outline, reasons)
+        reasons = _drop(outline, refused)
+        self._put_away(named, outline, reasons)
         self.tools = len(outline.tools)
         self._keys = {key.tobytes() for key in outline.keys[outline.first]}
         self._write(outline, shards)
@@ -99,7 +97,7 @@ class DistributedJob:
         if self._cluster.worker_gpus:  # they need not be waited for if nothing is to be embedded
             cache = CacheFolder(parts.heads, self._cache, parts.cache_dtype)
         columns = OutlineColumns(parts.maker.wording, cache)
-        for table in _tables(read_dataset(pieces, columns)):
+        for table in tables(read_dataset(pieces, columns)):
             outline.add(table)
         outline.settle()
         self.seen = outline.seen
@@ -141,7 +139,7 @@ class DistributedJob:
         made = made_dataset(texts, making, workers=workers, cpus=cluster.worker_cpus, gpus=gpus)
         refused: dict[bytes, str] = {}
         to_go = len(left)
-        for table in _tables(made):
+        for table in tables(made):
             for record in table.to_pylist():
                 if record["key"] is not None:
                     refused[bytes.fromhex(record["key"])] = record["reason"]
@@ -155,27 +153,16 @@ class DistributedJob:
             parts.progress(outline.seen - to_go)
         return refused
 
-    def _put_away(
-        self,
-        pieces: Sequence[Piece],
-        named: Sequence[Piece],
-        outline: Outline,
-        reasons: dict[int, str],
-    ) -> None:
-        """Write the quarantine, in the order of the input."""
-        if not len(outline.bad):
-            return
-        before = outline.lines_before(named)
-        dataset = read_dataset(pieces, QuarantineColumns(), numbers_by_piece(outline.bad))
-        dataset.context.execution_options.preserve_order = True
-        for table in _tables(dataset):
-            for record in table.to_pylist():
-                piece, number = place_of(record["position"])
-                reason = reasons.get(record["position"]) or record["reason"]
-                said = record["shown"] or record["id"] or ""
-                reason = reason or f"duplicate id {shown(record['id'])}"
-                line = Line(named[piece].path, before[piece] + number, None, reason, said)
-                self._parts.quarantine.add(line, reason)
+    def _put_away(self, pieces: Sequence[Piece], outline: Outline, reasons: dict[int, str]) -> None:
+        """Write the quarantine, in the order of the input: these lines are read once more, here."""
+        before = outline.lines_before(pieces)
+        for number, lines in numbers_by_piece(outline.bad).items():
+            for line in PieceLines(pieces[number], lines.tolist()):
+                reason = reasons.get(position(number, line.number)) or line.reason
+                if not reason and line.tool is not None:
+                    reason = f"duplicate id {shown(line.tool.id)}"
+                of_file = replace(line, number=before[number] + line.number)
+                self._parts.quarantine.add(of_file, reason)
 
     def _write(self, outline: Outline, shards: Shards) -> None:
         """Hand the rows of shards to the index, in the order of the input."""
@@ -195,11 +182,6 @@ def _shards_folder(parts: Parts) -> Path:
     if target.folder is None:
         return (parts.cache / _SHARDS / space).resolve()
     return (Path(target.folder) / space / target.dtype / _SHARDS).resolve()
-
-
-def _tables(dataset: Any) -> Any:
-    """The tables of a dataset, as they come."""
-    return dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
 
 
 def _drop(outline: Outline, refused: dict[bytes, str]) -> dict[int, str]:

@@ -43,11 +43,6 @@ def piece_and_number(positions: Ids) -> tuple[Ids, Ids]:
     return positions >> _LINE_BITS, positions & ((1 << _LINE_BITS) - 1)
 
 
-def place_of(position: int) -> tuple[int, int]:
-    """Piece and number of one position."""
-    return position >> _LINE_BITS, position & ((1 << _LINE_BITS) - 1)
-
-
 class Columns(Protocol):
     """What of lines becomes a table."""
 
@@ -120,7 +115,8 @@ class OutlineColumns:
         if self.cache is not None:
             there = iter(self.cache.opened().has([text for of_tool in texts for text in of_tool]))
             for record, of_tool in zip(records, texts, strict=True):
-                record["is_missing"] = not all(list(islice(there, len(of_tool))))
+                if of_tool:
+                    record["is_missing"] = not all(list(islice(there, len(of_tool))))
         return records
 
 
@@ -142,24 +138,6 @@ class TextColumns:
         if len(texts) < len(lines):
             raise changed_error(lines[0].path)
         return [{"key": self.wording.key(of_tool), "texts": of_tool} for of_tool in texts]
-
-
-@dataclass(frozen=True)
-class QuarantineColumns:
-    """What the quarantine says of a line."""
-
-    def schema(self) -> Any:
-        """See `Columns`."""
-        pa = _pyarrow()
-        said = dict.fromkeys(("id", "reason", "shown"), pa.string())
-        return pa.schema({"position": pa.int64()} | said)
-
-    def records(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
-        """See `Columns`."""
-        return [
-            {"id": line.tool.id if line.tool else None, "reason": line.reason, "shown": line.shown}
-            for line in lines
-        ]
 
 
 def changed_error(path: Path) -> DataError:
@@ -214,11 +192,8 @@ def read_piece(piece: Piece, number: int, columns: Columns, wanted: Ids | None) 
     pa = _pyarrow()
     with carried():
         schema = columns.schema()
-        of_piece = PieceLines(piece)
+        of_piece = PieceLines(piece, None if wanted is None else wanted.tolist())
         lines = iter(of_piece)
-        if wanted is not None:
-            chosen = set(wanted.tolist())
-            lines = (line for line in lines if line.number in chosen)
         while batch := list(islice(lines, _LINES_AT_ONCE)):
             records = columns.records(batch)
             for line, record in zip(batch, records, strict=True):

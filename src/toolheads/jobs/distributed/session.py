@@ -72,6 +72,11 @@ def session(cluster: Cluster) -> Iterator[Session]:
         yield Session(cluster, size.get("CPU", 0.0), size.get("GPU", 0.0), is_ours)
 
 
+def tables(dataset: Any) -> Any:
+    """The tables of a dataset, as they come: its stages run, and no more of it is held here."""
+    return dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+
+
 def _start(ray: Any, cluster: Cluster) -> None:
     common = {"logging_level": logging.ERROR, "log_to_driver": False}
     if cluster.address is None:

@@ -53,28 +53,33 @@ class Embedding:
     """
 
     def __init__(self, making: Making) -> None:
-        self._at_once = making.at_once
-        with carried():
-            self._vectors = Vectors(
-                making.heads, making.encoder, making.cache, dtype=making.cache_dtype
-            )
+        self._making = making
+        self._vectors: Vectors | None = None
 
     def __call__(self, table: Any) -> Iterator[Any]:
         """The tools of a table, some at once, so that memory does not grow with the table."""
-        for start in range(0, table.num_rows, self._at_once):
+        at_once = self._making.at_once
+        for start in range(0, table.num_rows, at_once):
             with carried():
-                part = self._embedded(table.slice(start, self._at_once))
+                part = self._embedded(table.slice(start, at_once), self._opened())
             yield part
 
-    def _embedded(self, table: Any) -> Any:
+    def _opened(self) -> Vectors:
+        """Opened with the first table: Ray hides what goes wrong when a process is set up."""
+        if self._vectors is None:
+            m = self._making
+            self._vectors = Vectors(m.heads, m.encoder, m.cache, dtype=m.cache_dtype)
+        return self._vectors
+
+    def _embedded(self, table: Any, vectors: Vectors) -> Any:
         pa = _pyarrow()
         texts = table["texts"].to_pylist()
-        counts = self._vectors.counts
+        counts = vectors.counts
         before = counts.reused, counts.embedded
-        found = self._vectors.find(texts)
-        vectors = self._vectors.cache.gather(found.numbers)
-        self._vectors.cache.let_go()
-        by_tool = vectors.reshape(len(found.places), -1)
+        found = vectors.find(texts)
+        gathered = vectors.cache.gather(found.numbers)
+        vectors.cache.let_go()
+        by_tool = gathered.reshape(len(found.places), -1)
         packed: list[bytes | None] = [None] * len(texts)
         for place, row in zip(found.places, by_tool, strict=True):
             packed[place] = row.tobytes()
