@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -228,6 +229,35 @@ def test_a_catalogue_of_another_kind_has_no_floor(packaged):
         assert made.status().floor is None
         assert made.search(OFF_TOPIC).hits
         made.update(TOOLS)
+        assert made.wait(PATIENCE_S)
+        assert made.search(OFF_TOPIC).nothing_matches
+
+
+class Waits(HashEncoder):
+    """Embeds texts about kites only once it is told to."""
+
+    def __init__(self):
+        super().__init__(D)
+        self.is_free = threading.Event()
+
+    def encode(self, texts):
+        if any("kite" in text for text in texts):
+            self.is_free.wait(PATIENCE_S)
+        return super().encode(texts)
+
+
+def test_nothing_is_said_to_match_only_once_nearly_all_tools_are_embedded(packaged):
+    encoder, (heads, _) = Waits(), scorer_of()
+    kites = [replace(TOOLS[i], id=f"kite{i}", name=f"fly_kite{i}") for i in range(3)]
+    with toolheads.load_retriever(
+        heads, encoder, tools=TOOLS, scorer="clm", in_memory=True
+    ) as made:
+        assert made.wait(PATIENCE_S)
+        assert made.status().floor is not None
+        made.update([*TOOLS, *kites])
+        assert (made.status().pending, made.status().floor) == (3, None)
+        assert made.search(OFF_TOPIC).hits
+        encoder.is_free.set()
         assert made.wait(PATIENCE_S)
         assert made.search(OFF_TOPIC).nothing_matches
 

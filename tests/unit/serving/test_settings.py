@@ -28,3 +28,9 @@ def test_the_burst_is_a_tenth_of_the_rate_unless_it_is_given():
     assert ServeSettings(rate_per_minute=600).burst == 60
     assert ServeSettings(rate_per_minute=3).burst == 1
     assert ServeSettings(rate_per_minute=3, rate_burst=7).burst == 7
+
+
+@pytest.mark.parametrize("offered", [(), ("find",), ("search", "search"), ("search", "")])
+def test_what_mcp_clients_are_offered_must_be_known_and_named_once(offered):
+    with pytest.raises(ConfigError, match=r"mcp_tools must be of search, call, resolve"):
+        ServeSettings(mcp_tools=offered)
