@@ -11,12 +11,17 @@ import yaml  # type: ignore[import-untyped, unused-ignore]
 torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
 
+from tests.hash_encoder import HashEncoder  # noqa: E402
 from tests.train.synthetic import HARMLESS  # noqa: E402
 from tests.train.test_command import command, data  # noqa: E402, F401  a fixture
 
+from toolheads import Embedder, read_dataset  # noqa: E402
+from toolheads.evaluation.evaluate import evaluate  # noqa: E402
+from toolheads.evaluation.settings import EvaluationSettings  # noqa: E402
 from toolheads.heads import load_heads  # noqa: E402
+from toolheads.scorers.clm import CLMScorer  # noqa: E402
 from toolheads_train.cli import main  # noqa: E402
-from toolheads_train.loop.module import heads_from_checkpoint  # noqa: E402
+from toolheads_train.loop.checkpoints import heads_from_checkpoint  # noqa: E402
 
 pytestmark = [
     pytest.mark.train,
@@ -74,6 +79,30 @@ def test_a_member_of_a_sweep_is_the_run_of_fit_with_its_settings(data):  # noqa:
         for name, weight in getattr(heads, side).weights.items():
             want = getattr(best, side).get_parameter(name).detach().numpy()
             np.testing.assert_allclose(weight, want, atol=2e-3)  # float16 in the file
+
+
+def test_heads_with_options_train_at_once_and_their_soup_is_measured_as_it_is_served(data, caplog):  # noqa: F811
+    home = data.parent
+    options = [
+        *("--model.head.centre", "corpus", "--model.head.feature_dropout", "0.2"),
+        *("--model.head.widths", "[4, 8]", "--model.optimizer.lr", "0.01"),
+    ]
+    assert sweep(home, {"seed_everything": [0, 1]}, *options, "--soup", "join") == 0
+    assert "2 at once" in caplog.text
+    assert "one by one" not in caplog.text
+    rows = table(home)
+    alone = load_heads(home / "swept" / rows["as configured"]["file"])
+    assert alone.header.widths == (4, 8)
+    assert alone.state.centre is not None
+    soup = next(row for row in rows.values() if row["kind"] == "soup")
+    heads = load_heads(home / "swept" / soup["file"])
+    settings = EvaluationSettings(split="val", metrics=("ndcg@10",), resamples=1)
+    found = [
+        evaluate(CLMScorer(heads, Embedder(HashEncoder(16), heads.texts)), one, settings)
+        for one in (read_dataset(data / "one"), read_dataset(data / "two"))
+    ]
+    mean = np.mean([one.mean("ndcg@10") for one in found])
+    assert soup["mean"] == pytest.approx(mean, abs=1e-6)
 
 
 def test_what_cannot_be_stacked_is_trained_one_by_one(data, caplog):  # noqa: F811

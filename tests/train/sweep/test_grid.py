@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,30 @@ def test_settings_become_options_of_fit():
 def test_the_sweep_of_wandb_has_the_same_values():
     found = yaml.safe_load(wandb_sweep(Grid.of(GRID), Path("configs/minilm.yaml")))
     assert found["metric"] == {"name": "val/ndcg@10", "goal": "maximize"}
-    assert {n: p["values"] for n, p in found["parameters"].items()} == GRID
+    values = {n: p["values"] for n, p in found["parameters"].items()}
+    assert values == {**GRID, "model.head.hidden": ["[4]", "[8]"]}
     assert found["command"][-1] == "${args}"
     assert "toolheads train fit --config configs/minilm.yaml" in found["command"][2]
+
+
+def test_an_agent_of_wandb_starts_a_fit_with_the_options_of_a_variant(tmp_path):
+    """Put together as its agent does, up to the words that reach the command."""
+    agents = pytest.importorskip("wandb.sdk.launch.sweeps.utils")
+    settings = {
+        "model.optimizer.lr": 0.001,
+        "model.loss.mask_margin": None,
+        "model.head.hidden": [4, 8],
+        "data.overlap": "of mine.json",
+    }
+    grid = Grid.of({name: [value] for name, value in settings.items()})
+    sweep = yaml.safe_load(wandb_sweep(grid, Path("my config.yaml")))
+    values = {name: {"value": one["values"][0]} for name, one in sweep["parameters"].items()}
+    flags = agents.create_sweep_command_args({"args": values})["args"]
+    command = agents.create_sweep_command(list(sweep["command"]))
+    command = [word for part in command for word in (flags if part == "${args}" else [part])]
+    (tmp_path / "toolheads").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n", encoding="utf-8")
+    (tmp_path / "toolheads").chmod(0o755)
+    env = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "WANDB_RUN_ID": "x1"}
+    told = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    usual = ["train", "fit", "--config", "my config.yaml", "--name", "sweep-x1"]
+    assert told.splitlines() == [*usual, "--wandb.project", "toolheads", *words(settings)]

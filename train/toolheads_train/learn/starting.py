@@ -10,7 +10,7 @@ import torch
 
 from toolheads.arrays import Floats
 from toolheads.errors import ConfigError, HeadsFormatError
-from toolheads.heads import Head, Heads
+from toolheads.heads import Heads
 from toolheads.heads.convert import LEAST_COSINE, least_cosine
 from toolheads.heads.files import WeightDtype, heads_from_bytes, heads_to_bytes
 from toolheads_train.model.heads import HeadModule, TwoHeads
@@ -44,7 +44,8 @@ def from_heads(given: Heads, loss: LossSettings) -> TwoHeads:
         widths=given.header.widths,
     )
     heads.log_logit_scale.requires_grad_(loss.learn_temperature)
-    heads.state, heads.action = _module(given.state), _module(given.action)
+    for side, head in (("state", given.state), ("action", given.action)):
+        setattr(heads, side, HeadModule.of(head).requires_grad_(head.alpha != 0))
     return heads
 
 
@@ -78,11 +79,3 @@ def to_heads(trained: TwoHeads, given: Heads, dtype: WeightDtype, batch: Floats)
         )
         raise HeadsFormatError(msg)
     return heads_from_bytes(heads_to_bytes(changed, dtype=dtype), "the trained heads")
-
-
-def _module(head: Head) -> HeadModule:
-    centre = None if head.centre is None else torch.from_numpy(head.centre.copy())
-    module = HeadModule(head.architecture, head.alpha, centre)
-    weights = {name: torch.from_numpy(weight.copy()) for name, weight in head.weights.items()}
-    module.load_state_dict({**module.state_dict(), **weights})
-    return module.requires_grad_(head.alpha != 0)

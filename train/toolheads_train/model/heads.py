@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from toolheads.arrays import Floats
 from toolheads.errors import ConfigError
+from toolheads.heads import Head
 from toolheads.heads.architecture import Architecture
 
 _EPS = 1e-5
@@ -123,6 +124,15 @@ class HeadModule(nn.Module):
         self.out = nn.Linear(widths[-1] if widths else d, d)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
+
+    @classmethod
+    def of(cls, head: Head) -> HeadModule:
+        """The torch head that projects as a numpy head does; a copy."""
+        centre = None if head.centre is None else torch.from_numpy(head.centre.copy())
+        module = cls(head.architecture, head.alpha, centre)
+        weights = {name: torch.from_numpy(weight.copy()) for name, weight in head.weights.items()}
+        module.load_state_dict({**module.state_dict(), **weights})
+        return module
 
     def forward(self, x: Tensor) -> Tensor:
         """Project embeddings.

@@ -159,7 +159,10 @@ def wandb_sweep(grid: Grid, config: Path, project: str = "toolheads") -> str:
     sweep = {
         "method": "grid",
         "metric": {"name": "val/ndcg@10", "goal": "maximize"},
-        "parameters": {name: {"values": list(values)} for name, values in grid.values.items()},
+        "parameters": {
+            name: {"values": [_of_agent(value) for value in values]}
+            for name, values in grid.values.items()
+        },
         "command": ["sh", "-c", run, "sh", "${args}"],
     }
     text: str = yaml.safe_dump(sweep, sort_keys=False)
@@ -168,6 +171,11 @@ def wandb_sweep(grid: Grid, config: Path, project: str = "toolheads") -> str:
 
 def _shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _of_agent(value: object) -> object:
+    """A value that an agent writes as `words` does: of its own, it writes Python's `None`."""
+    return value if isinstance(value, bool | int | float | str) else _shown(value)
 
 
 def _number(name: str, value: object) -> float | None:

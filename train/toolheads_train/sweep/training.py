@@ -19,9 +19,9 @@ from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.sampling import Batch, BatchSampler
 from toolheads_train.data.validation_set import ValidationSet
 from toolheads_train.errors import NotFiniteError
+from toolheads_train.loop.building import build_heads
 from toolheads_train.loop.captured import CapturedStep, CudaGraphs, follow_capture
 from toolheads_train.loop.contrast import StackedInBatch
-from toolheads_train.loop.module import build_heads
 from toolheads_train.loop.validation import DEFAULT_METRICS, validate
 from toolheads_train.model.heads import TwoHeads
 from toolheads_train.model.stacked import StackedHeads
