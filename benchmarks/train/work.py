@@ -30,7 +30,8 @@ from toolheads_train.data.corpus import Source, TrainingCorpus, build_corpus
 from toolheads_train.data.modules import TensorData
 from toolheads_train.data.sampling import BatchSampler, SamplingSettings
 from toolheads_train.data.validation_set import ValidationSet
-from toolheads_train.loop.module import HeadsModule, build_heads
+from toolheads_train.loop.building import build_heads
+from toolheads_train.loop.module import HeadsModule
 from toolheads_train.loop.validation import validate
 from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings
 from toolheads_train.sweep.grid import Member

@@ -28,8 +28,9 @@ from toolheads.evaluation.ranked import Relevant
 from toolheads_train.data.folders import FolderSettings, load_folders
 from toolheads_train.data.selection import ValidationSettings
 from toolheads_train.data.validation_set import ValidationSet
+from toolheads_train.loop.checkpoints import heads_from_checkpoint
 from toolheads_train.loop.metrics_file import METRICS_FILE, read_metrics
-from toolheads_train.loop.module import MONITOR, heads_from_checkpoint
+from toolheads_train.loop.module import MONITOR
 from toolheads_train.outcome import plots
 from toolheads_train.outcome.calibration import Calibration, CalibrationSettings, calibrate
 

@@ -21,10 +21,10 @@ from tests.train.synthetic import (  # noqa: E402
 
 from toolheads.errors import ConfigError  # noqa: E402
 from toolheads_train.loop.averaging import averaged_copy, update_average  # noqa: E402
+from toolheads_train.loop.checkpoints import heads_from_checkpoint  # noqa: E402
 from toolheads_train.loop.module import (  # noqa: E402
     MONITOR,
     HeadsModule,
-    heads_from_checkpoint,
 )
 from toolheads_train.loop.validation import validate  # noqa: E402
 

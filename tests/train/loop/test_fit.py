@@ -24,7 +24,8 @@ from tests.train.synthetic import (  # noqa: E402
 from toolheads.errors import ConfigError  # noqa: E402
 from toolheads_train.data.corpus import build_corpus  # noqa: E402
 from toolheads_train.errors import NotFiniteError  # noqa: E402
-from toolheads_train.loop.module import MONITOR, heads_from_checkpoint  # noqa: E402
+from toolheads_train.loop.checkpoints import heads_from_checkpoint  # noqa: E402
+from toolheads_train.loop.module import MONITOR  # noqa: E402
 
 pytestmark = [pytest.mark.train, *(pytest.mark.filterwarnings(w) for w in HARMLESS)]
 

@@ -22,7 +22,8 @@ from tests.train.synthetic import (  # noqa: E402
 
 from toolheads.errors import ConfigError  # noqa: E402
 from toolheads.heads import load_heads  # noqa: E402
-from toolheads_train.loop.module import HeadsModule, heads_from_checkpoint  # noqa: E402
+from toolheads_train.loop.checkpoints import heads_from_checkpoint  # noqa: E402
+from toolheads_train.loop.module import HeadsModule  # noqa: E402
 from toolheads_train.loop.validation import validate  # noqa: E402
 from toolheads_train.model.heads import narrowed  # noqa: E402
 from toolheads_train.outcome.export import Backbone, export_heads  # noqa: E402

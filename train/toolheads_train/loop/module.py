@@ -15,26 +15,25 @@ import torch
 from torch import Tensor
 
 from toolheads.errors import ConfigError
-from toolheads.heads.architecture import Architecture
 from toolheads_train.data.centres import centres_of
 from toolheads_train.data.corpus import TrainingCorpus
 from toolheads_train.data.sampling import Batch, BatchSampler
 from toolheads_train.data.validation_set import ValidationSet
-from toolheads_train.errors import NotFiniteError
 from toolheads_train.loop.averaging import averaged_copy, update_average
+from toolheads_train.loop.building import build_heads
 from toolheads_train.loop.captured import CapturedStep, CudaGraphs, Recorder, follow_capture
+from toolheads_train.loop.checkpoints import CHECKPOINT_KEY, about_heads, check_same_heads
 from toolheads_train.loop.contrast import FastInBatch, why_not_fast
+from toolheads_train.loop.devices import AllDevices
+from toolheads_train.loop.record import Record
 from toolheads_train.loop.validation import DEFAULT_METRICS, validate
 from toolheads_train.model.heads import TwoHeads
 from toolheads_train.objectives.make import make_objective
 from toolheads_train.objectives.matryoshka import Matryoshka
-from toolheads_train.objectives.objective import Gather, Losses, Objective, OneDevice
+from toolheads_train.objectives.objective import Gather, Objective, OneDevice
 from toolheads_train.settings import HeadSettings, LossSettings, OptimizerSettings
 
 logger = logging.getLogger(__name__)
-
-CHECKPOINT_KEY = "toolheads"
-"""Key in a checkpoint of what is not a weight: architecture, settings, sampler."""
 
 MONITOR = "val/ndcg@10"
 """Metric that chooses the checkpoint: the unweighted mean over the validation sets."""
@@ -138,7 +137,7 @@ class HeadsModule(pl.LightningModule):
             self._sampler.load_state_dict(self._sampler_state)
         if self._objective_state is not None:
             self._objective.load_state_dict(self._objective_state)
-        self._gather: Gather = OneDevice() if self.trainer.world_size == 1 else _AllDevices(self)
+        self._gather: Gather = OneDevice() if self.trainer.world_size == 1 else AllDevices(self)
         size = self._data.sampling.batch_size
         if size % self.trainer.world_size:
             msg = (
@@ -146,7 +145,7 @@ class HeadsModule(pl.LightningModule):
                 f"({self.trainer.world_size}), got {size}"
             )
             raise ConfigError(msg)
-        self._record = _Record(size, self.device)
+        self._record = Record(size, self.device)
         self._total_steps = self._planned_steps()
         recorder = self._recorder()
         if recorder is not None:
@@ -260,7 +259,7 @@ class HeadsModule(pl.LightningModule):
         """Read the device's buffers, the only wait of a chunk, and log them."""
         loss, negatives, bad_step = self._record.read(steps, self.trainer)
         if bad_step >= 0:
-            raise self._not_finite(bad_step)
+            raise self._record.not_finite(bad_step, self._corpus, self.optimizer)
         elapsed = time.perf_counter() - began
         self.log_dict({"train/loss": loss}, prog_bar=True)
         self.log_dict(
@@ -274,27 +273,6 @@ class HeadsModule(pl.LightningModule):
         )
         rate = steps * self._data.sampling.batch_size / elapsed
         self.log("pairs/s", rate, prog_bar=True)
-
-    def _not_finite(self, step: int) -> NotFiniteError:
-        """Say which rows of the recorded batch are to blame."""
-        queries, tools = self._record.queries, self._record.tools
-        bad = ~torch.isfinite(self._corpus.queries[queries]).all(1)
-        bad_tools = ~torch.isfinite(self._corpus.tools[tools]).flatten(1).all(1)
-        rows = torch.unique(queries[bad | bad_tools]).tolist()
-        if rows:
-            names = ", ".join(self._corpus.query_ids[row] for row in rows[:5])
-            msg = (
-                f"embeddings must be finite, got NaN or inf at step {step} in query rows "
-                f"{', '.join(map(str, rows[:5]))} ({names}) or their tools; verify the cache"
-            )
-            return NotFiniteError(msg, step=step, rows=tuple(rows))
-        rows = queries.tolist()
-        msg = (
-            f"train/loss must be finite, got NaN or inf at step {step} with finite embeddings, "
-            f"query rows {', '.join(map(str, rows[:5]))}, …; lower model.optimizer.lr "
-            f"({self.optimizer.lr}) or set model.optimizer.clip"
-        )
-        return NotFiniteError(msg, step=step, rows=tuple(rows))
 
     # -- validation -----------------------------------------------------------------------------
 
@@ -327,11 +305,7 @@ class HeadsModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add what weights alone do not tell."""
         checkpoint[CHECKPOINT_KEY] = {
-            "architecture": self.heads.state.architecture.to_json(),
-            "alpha": float(self.heads.state.alpha),
-            "freeze_action": self.head.freeze_action,
-            "shared": self.head.shared,
-            "widths": list(self.heads.widths),
+            **about_heads(self.heads, self.head),
             "sampler": self._sampler.state_dict(),
             "objective": {} if self._objective is None else self._objective.state_dict(),
         }
@@ -342,22 +316,8 @@ class HeadsModule(pl.LightningModule):
         Raises:
             ConfigError: If the checkpoint is of heads of another shape.
         """
-        stored = checkpoint.get(CHECKPOINT_KEY, {})
-        mine = self.heads.state.architecture.to_json()
-        if stored.get("architecture") != mine:
-            msg = (
-                f"a checkpoint must have this config's heads {mine}, got "
-                f"{stored.get('architecture')}"
-            )
-            raise ConfigError(msg)
-        other = sorted(set(checkpoint["state_dict"]) ^ set(self.state_dict()))
-        if other or stored.get("widths", []) != list(self.heads.widths):
-            msg = (
-                "a checkpoint must be of this config's model.ema, model.head.centre, "
-                "model.head.feature_dropout and model.head.widths, got one that differs in "
-                f"{other[0] if other else 'widths'}"
-            )
-            raise ConfigError(msg)
+        check_same_heads(checkpoint, self.heads, self.state_dict())
+        stored = checkpoint[CHECKPOINT_KEY]
         self._sampler_state, self._objective_state = stored["sampler"], stored["objective"]
 
     # -- the data module and the plan -------------------------------------------------------------
@@ -392,125 +352,6 @@ def check_precision(trainer: pl.Trainer) -> None:
     if trainer.precision not in ("32-true", "bf16-mixed"):
         msg = f"trainer.precision must be 32-true or bf16-mixed, got {trainer.precision}"
         raise ConfigError(msg)
-
-
-def build_heads(
-    architecture: Architecture,
-    head: HeadSettings,
-    loss: LossSettings,
-    centres: tuple[Tensor, Tensor] | None = None,
-) -> TwoHeads:
-    """Heads at the identity, from settings; with (d,) centres of queries and tools, if any.
-
-    Raises:
-        ConfigError: If centres are wanted and not given.
-    """
-    if head.centre != "none" and centres is None:
-        msg = f"centres must be given where model.head.centre is {head.centre}, got none"
-        raise ConfigError(msg)
-    heads = TwoHeads(
-        architecture,
-        alpha=head.alpha,
-        logit_scale=1 / loss.temperature,
-        max_logit_scale=1 / loss.min_temperature,
-        freeze_action=head.freeze_action,
-        shared=head.shared,
-        widths=tuple(head.widths),
-        centres=centres or (None, None),
-        feature_dropout=head.feature_dropout,
-        dropout_seed=torch.initial_seed(),
-    )
-    heads.log_logit_scale.requires_grad_(loss.learn_temperature)
-    return heads
-
-
-def heads_from_checkpoint(path: str) -> TwoHeads:
-    """Read the trained heads out of a checkpoint, on the CPU, without a Trainer.
-
-    They are the averaged ones where the training averaged.
-
-    Raises:
-        ConfigError: If the file is no checkpoint of this trainer.
-    """
-    checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    stored = checkpoint.get(CHECKPOINT_KEY)
-    if stored is None:
-        msg = (
-            f"{path} must be a checkpoint of `toolheads train`, got one without {CHECKPOINT_KEY!r}"
-        )
-        raise ConfigError(msg)
-    state = checkpoint["state_dict"]
-    of = "averaged." if any(name.startswith("averaged.") for name in state) else "heads."
-    weights = {
-        name.removeprefix(of): value
-        for name, value in state.items()
-        if name.startswith(of) and ".dropout." not in name
-    }
-    heads = TwoHeads(
-        Architecture.from_json(stored["architecture"]),
-        alpha=stored["alpha"],
-        freeze_action=stored["freeze_action"],
-        shared=stored["shared"],
-        widths=tuple(stored.get("widths", ())),
-        centres=(weights.get("state.centre"), weights.get("action.centre")),
-    )
-    heads.load_state_dict(weights)
-    return heads
-
-
-class _Record:
-    """Sums over a chunk, and the batch of the first step that was not finite; all on the device.
-
-    Everything is written in place: a recorded step goes on writing where it did.
-    """
-
-    def __init__(self, batch_size: int, device: torch.device) -> None:
-        self._sums = torch.zeros(2, device=device)
-        self._step = torch.zeros((), dtype=torch.int64, device=device)
-        self._bad_step = torch.full((), -1, dtype=torch.int64, device=device)
-        self.queries = torch.zeros(batch_size, dtype=torch.int64, device=device)
-        self.tools = torch.zeros(batch_size, dtype=torch.int64, device=device)
-
-    def begin(self, step: int) -> None:
-        """Say which step comes next."""
-        self._step.fill_(step)
-
-    @torch.no_grad()
-    def add(self, batch: Batch, losses: Losses) -> None:
-        """Take the losses of one step in."""
-        loss = losses.rows.detach().mean()
-        self._sums += torch.stack([loss, losses.negatives])
-        is_first = ~torch.isfinite(loss) & (self._bad_step < 0)
-        self._bad_step.copy_(torch.where(is_first, self._step, self._bad_step))
-        self.queries.copy_(torch.where(is_first, batch.queries, self.queries))
-        self.tools.copy_(torch.where(is_first, batch.tools, self.tools))
-        self._step += 1
-
-    def read(self, steps: int, trainer: pl.Trainer) -> tuple[float, float, int]:
-        """Mean loss, mean number of negatives and first bad step (-1: none), and start anew."""
-        sums = torch.cat([self._sums.double() / max(steps, 1), self._bad_step.double()[None]])
-        if trainer.world_size > 1:
-            sums = trainer.strategy.all_gather(sums)  # (world, 3)
-            sums = torch.cat([sums[:, :2].mean(0), sums[:, 2].max()[None]])
-        self._sums.zero_()
-        loss, negatives, bad_step = sums.tolist()
-        return loss, negatives, int(bad_step)
-
-
-class _AllDevices:
-    """Gather with gradients, through the Trainer's strategy."""
-
-    def __init__(self, module: pl.LightningModule) -> None:
-        self._module = module
-        self.rank, self.world_size = module.global_rank, module.trainer.world_size
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(b, ...) → (world_size * b, ...), in rank order."""
-        gathered = self._module.all_gather(rows, sync_grads=True)
-        if not isinstance(gathered, Tensor):
-            msg = f"a gathered tensor must be a tensor, got {type(gathered).__name__}"
-            raise TypeError(msg)
-        return gathered.flatten(0, 1)
 
 
 def _count_steps(trainer: pl.Trainer, steps: int) -> None:

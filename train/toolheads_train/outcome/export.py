@@ -26,7 +26,7 @@ from toolheads.heads.convert import LEAST_COSINE, least_cosine
 from toolheads.heads.digests import sidecar
 from toolheads.heads.files import WeightDtype
 from toolheads.identity import Fingerprint
-from toolheads_train.loop.module import heads_from_checkpoint
+from toolheads_train.loop.checkpoints import heads_from_checkpoint
 from toolheads_train.model.heads import HeadModule, TwoHeads
 
 BACKBONE_KEY = "toolheads_backbone"
