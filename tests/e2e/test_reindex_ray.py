@@ -90,12 +90,9 @@ def wait_until(happened, most_s=120):
         time.sleep(0.05)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _two_workers():
-    """One Ray for all tests; its processes must find the encoder of these tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+def start(tries=3):
+    """Start Ray, which gives itself 30 s: a machine that is busy with else may need more."""
+    try:
         ray.init(
             address="local",
             num_cpus=3,
@@ -103,6 +100,20 @@ def _two_workers():
             log_to_driver=False,
             object_store_memory=256 << 20,
         )
+    except Exception as e:
+        if tries == 1 or "timed out" not in str(e):
+            raise
+        ray.shutdown()
+        start(tries - 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _two_workers():
+    """One Ray for all tests; its processes must find the encoder of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        start()
         yield
         ray.shutdown()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 
@@ -10,7 +11,13 @@ import numpy as np
 import pytest
 from tests.unit.jobs.made import Counted, heads, record, run, space, tools, write
 
-from toolheads.errors import ConfigError, DataError, IndexStoreError, MissingExtraError
+from toolheads.errors import (
+    ConfigError,
+    DataError,
+    EngineError,
+    IndexStoreError,
+    MissingExtraError,
+)
 from toolheads.jobs import Cluster
 from toolheads.jobs.distributed.carrying import CarriedError, carried, unpacked
 from toolheads.jobs.distributed.outline import Outline
@@ -225,3 +232,18 @@ def test_without_ray_the_command_that_installs_it_is_told(tmp_path, monkeypatch)
     with pytest.raises(MissingExtraError, match=r"engine ray needs ray; .*toolheads\[ray\]"):
         run(tmp_path, file, encoder=encoder, cluster=Cluster())
     assert encoder.made == []
+
+
+def test_ray_that_does_not_start_is_one_line(tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray", exc_type=ImportError)
+    pytest.importorskip("ray.data", exc_type=ImportError)
+
+    def init(**settings):
+        raise Exception("The node timed out.\n  Look at the log.")
+
+    monkeypatch.setattr(ray, "init", init)
+    file = write(tmp_path / "t.jsonl", tools(0, 3))
+    said = r"^Ray must start on this machine, got: The node timed out\. Look at the log\.$"
+    with pytest.raises(EngineError, match=said):
+        run(tmp_path, file, cluster=Cluster())
+    assert not {"RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"} & set(os.environ)

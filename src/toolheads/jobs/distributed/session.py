@@ -84,7 +84,11 @@ def _start(ray: Any, cluster: Cluster) -> None:
         if cluster.workers is not None:
             # What a process is counted as is no more than a count: all of them must find room.
             cpus = max(cpus, cluster.workers * cluster.worker_cpus + 1)
-        ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
+        try:
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **common)
+        except Exception as e:  # a bare one when its processes take longer than 30 s to start
+            msg = f"Ray must start on this machine, got: {' '.join(str(e).split()):.500}"
+            raise EngineError(msg) from e
         return
     try:
         ray.init(address=cluster.address, **common)
