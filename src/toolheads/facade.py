@@ -119,7 +119,7 @@ def load_retriever(
     in_memory: bool = False,
     width: int | None = None,
     thresholds: Calibration | str | os.PathLike[str] | None = PACKAGED,
-    told_nothing: float = 0.02,
+    told_nothing: float | None = None,
     settings: RetrieverSettings | None = None,
     index_settings: Mapping[str, Any] | None = None,
 ) -> Retriever:
@@ -148,7 +148,7 @@ def load_retriever(
             They count in catalogues of the kind they were fitted to, and not where the settings
             have a cut-off.
         told_nothing: Share of requests with a right tool that may be told that nothing matches;
-            one that the thresholds were fitted for.
+            one that the thresholds were fitted for, None the smallest of these.
         settings: Limits and patience.
         index_settings: Settings of the kind of index.
 
@@ -229,7 +229,7 @@ def load_retriever(
 def _floor_of(
     thresholds: Calibration | str | os.PathLike[str] | None,
     subject: Mapping[str, Any],
-    told_nothing: float,
+    told_nothing: float | None,
 ) -> FloorOf | None:
     """What says when nothing matches in a catalogue; None where no thresholds are known."""
     if thresholds is None:

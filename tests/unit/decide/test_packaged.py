@@ -201,7 +201,7 @@ def retriever(tools=TOOLS, **options):
 
 
 def test_a_retriever_says_that_nothing_matches_below_the_floor(packaged, fitted):
-    floor = fitted[0].match_floor(0.02).score
+    floor = fitted[0].match_floor(0.01).score
     with retriever() as made, retriever(thresholds=None) as plain:
         assert made.status().floor == floor
         assert plain.status().floor is None
@@ -274,5 +274,6 @@ def test_thresholds_that_are_given_must_be_of_the_same_heads(fitted):
         retriever(thresholds=other)
     with pytest.raises(CalibrationError, match="alpha must be one of"):
         retriever(thresholds=fitted[0], told_nothing=0.3)
-    with retriever(thresholds=fitted[0]) as made:
+    with retriever(thresholds=fitted[0], told_nothing=0.02) as made:
+        assert made.status().floor == fitted[0].match_floor(0.02).score
         assert made.search(OFF_TOPIC).nothing_matches

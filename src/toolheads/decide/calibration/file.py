@@ -91,14 +91,17 @@ class Calibration:
         msg = f"alpha must be one of {known} of this calibration, got {alpha!r:.80}"
         raise CalibrationError(msg)
 
-    def match_floor(self, alpha: float = 0.02) -> MatchFloor:
+    def match_floor(self, alpha: float | None = None) -> MatchFloor:
         """The score below which nothing matches, for a share alpha of mistakes.
+
+        Args:
+            alpha: One of those that were fitted; None takes the smallest.
 
         Raises:
             CalibrationError: If there is none for alpha.
         """
         for floor in self.floors:
-            if floor.alpha == alpha:
+            if alpha in (None, floor.alpha):
                 return floor
         known = ", ".join(f"{floor.alpha:g}" for floor in self.floors) or "none"
         msg = f"alpha must be one of {known} of this calibration, got {alpha!r:.80}"

@@ -45,6 +45,13 @@ def add_aid_options(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help=f"which of the fitted thresholds (default: {FALSE_BINDS:g})",
     )
+    group.add_argument(
+        "--told-nothing",
+        type=float,
+        metavar="SHARE",
+        help="searches with a right tool that may be told that nothing matches, one of the shares "
+        "that floors were fitted for (default: the smallest, 0.01 with the packaged heads)",
+    )
     group = parser.add_argument_group(
         "reranking by a chat model",
         f"Also read from {OWN_VARIABLES}_URL, _MODEL, _API_KEY and _PARAMETERS, then from "

@@ -331,6 +331,7 @@ def _retriever(
         dsn=dsn if args.index == "pgvector" else None,
         width=args.width,
         thresholds=floor_thresholds(aids),
+        told_nothing=args.told_nothing,
     )
 
 
