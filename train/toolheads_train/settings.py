@@ -32,7 +32,8 @@ class HeadSettings:
     """Leading entries of a projection that are trained too, rising, so that one file serves them
     alone (Matryoshka): `[64, 128, 256]`. Each costs as much time as the whole loss."""
     feature_dropout: float = 0.0
-    """Share of the entries of every embedding that each step sets to zero, in [0, 1)."""
+    """Share of the entries of every embedding that each step sets to zero, in [0, 1). Several
+    devices draw other ones than a single device."""
     centre: Literal["none", "corpus"] = "none"
     """`corpus` takes the mean of the training queries out of queries, and that of the training
     tools out of tools; both are stored in the heads file."""
