@@ -79,6 +79,19 @@ def test_rows_found_by_codes_are_scored_again_with_the_stored_rows():
     assert recall_of(refined, queries) > 0.9
 
 
+def test_with_refine_1_codes_alone_choose_and_stored_rows_give_the_scores():
+    index = filled("faiss-ivfpq", **PQ, codes=4, refine=1)
+    structure = index._state.structure
+    for query in made(20, seed=1):
+        ((keys, scores),) = index.search(query[None], 10)
+        (by_codes,), (places,) = structure.search(query[None], 300, effort=1, threads=1)
+        of_key = {structure.keys[p]: score for p, score in zip(places, by_codes, strict=True)}
+        assert min(of_key[key] for key in keys) == by_codes[9]  # rows of equal codes tie
+        sums = (index.gather(keys).astype(np.float64) * query).sum(axis=1)
+        np.testing.assert_array_equal(scores, sums.astype(np.float32))
+        assert (np.diff(scores) <= 0).all()
+
+
 @pytest.mark.parametrize(("width", "codes"), [(13, 3), (13, 13), (50, 7)])
 def test_codes_need_not_divide_the_width(width, codes):
     index = filled("faiss-ivfpq", width=width, **PQ, probes=8, codes=codes)
