@@ -67,7 +67,10 @@ def test_an_ensemble_is_the_mean_of_its_scores():
     both.index(TOOLS)
     texts = ["alpha bravo", "carbon"]
     want = (one.scores(texts) + two.scores(texts)) / 2
-    np.testing.assert_allclose(both.all_scores(texts), want, atol=1e-6)
+    rows = [np.array([4, 0, 2]), np.array([5])]
+    for found, all_of, asked in zip(both.scores(texts, rows), want, rows, strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, all_of[asked], atol=1e-6)
 
 
 def test_a_cross_encoder_reads_the_query_and_the_text_of_the_tool():

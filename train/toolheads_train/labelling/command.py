@@ -20,6 +20,7 @@ from toolheads_train.data.folders import FolderSettings, read_selection
 from toolheads_train.data.modules import FolderData
 from toolheads_train.data.scores_file import Key, write_mined, write_teacher
 from toolheads_train.data.selection import Selection
+from toolheads_train.labelling.device import multiply_on
 from toolheads_train.labelling.mine import MiningSettings, mine
 from toolheads_train.labelling.teach import teach
 from toolheads_train.labelling.teachers import CrossEncoder, Ensemble, Teacher
@@ -45,13 +46,14 @@ def teach_main(words: Sequence[str]) -> int:
         raise ConfigError(msg)
     with _opened(parser, given) as (selection, embedder):
         teacher: Teacher
-        frozen = Ensemble([DenseScorer(embedder)])
+        multiply = multiply_on(given.device)
+        frozen = Ensemble([DenseScorer(embedder)], multiply)
         if given.cross_encoder:
             teacher = CrossEncoder.load(
                 given.cross_encoder, embedder.texts, batch_size=given.batch_size
             )
         else:
-            teacher = Ensemble.of_files(given.heads, embedder)
+            teacher = Ensemble.of_files(given.heads, embedder, multiply)
         scores = _collected(teach(selection, teacher, frozen, top=given.top))
     write_teacher(given.out, scores)
     return _done(given.out, len(scores))
@@ -70,8 +72,9 @@ def mine_main(words: Sequence[str]) -> int:
         raise ConfigError(msg)
     settings = parser.instantiate_classes(given).mining
     with _opened(parser, given) as (selection, embedder):
-        heads = Ensemble.of_files(given.heads, embedder)
-        frozen = Ensemble([DenseScorer(embedder)])
+        multiply = multiply_on(given.device)
+        heads = Ensemble.of_files(given.heads, embedder, multiply)
+        frozen = Ensemble([DenseScorer(embedder)], multiply)
         found = _collected(mine(selection, heads, frozen, embedder.texts, settings))
     write_mined(given.out, found)
     return _done(given.out, len(found))
@@ -83,6 +86,9 @@ def _parser(name: str, about: str | None) -> ArgumentParser:
     parser.add_argument("--config", type=str | None, help="config of fit, for its data section")
     parser.add_argument("--heads", type=list[str] | None, help="heads files, as [a.npz, b.npz]")
     parser.add_argument("--out", type=str, required=True, help="file to write, JSONL")
+    parser.add_argument(
+        "--device", type=str, default="auto", help="multiplies: auto, numpy, or one of torch"
+    )
     parser.add_class_arguments(FolderData, "data")
     return parser
 

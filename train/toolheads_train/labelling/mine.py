@@ -8,14 +8,17 @@ taken for right, or left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 import numpy as np
 
 from toolheads.arrays import Floats, Ids
 from toolheads.errors import ConfigError
+from toolheads.scorers.best import Scored, best
+from toolheads.scorers.exact import Doubles
 from toolheads.texts import TextSettings, format_tool
 from toolheads_train.data.scores_file import Key, Mined
 from toolheads_train.data.selection import Selected, Selection
@@ -86,21 +89,17 @@ def _of_dataset(
     settings: MiningSettings,
 ) -> dict[Key, Mined]:
     tools, row_of = one.dataset.tools, rows_of(one.dataset.tools)
-    numbers: dict[str, int] = {}
-    groups = np.array(
-        [numbers.setdefault(format_tool(t, texts), len(numbers)) for t in tools], np.int64
-    )
+    same_text = Groups(format_tool(tool, texts) for tool in tools)
     right_of_text: dict[str, set[int]] = {}
     for query in one.train:
         known = right_of_text.setdefault(query.text, set())
-        known.update(int(groups[row_of[tool_id]]) for tool_id in query.relevant)
+        known.update(same_text.number(row_of[tool_id]) for tool_id in query.relevant)
     found = {}
     for queries in chunks(one.train):
         asked = [query.text for query in queries]
-        both = zip(heads.all_scores(asked), frozen.all_scores(asked), queries, strict=True)
-        for trained, base, query in both:
-            is_right = np.isin(groups, list(right_of_text[query.text]))
-            negatives, positives = mined_rows(trained, base, is_right, settings)
+        rights = [same_text.rows(right_of_text[text]) for text in asked]
+        mined = mined_tools(heads.asked(asked), frozen.asked(asked), rights, settings)
+        for query, (negatives, positives) in zip(queries, mined, strict=True):
             found[one.dataset.name, query.id] = Mined(
                 tuple(tools[row].id for row in negatives.tolist()),
                 tuple(tools[row].id for row in positives.tolist()),
@@ -108,9 +107,72 @@ def _of_dataset(
     return found
 
 
+class Groups:
+    """Tools of equal texts are one.
+
+    Args:
+        texts: n texts.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        numbers: dict[bytes, int] = {}
+        digests = (sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
+        self._numbers = np.array([numbers.setdefault(d, len(numbers)) for d in digests], np.int64)
+        self._order = np.argsort(self._numbers, kind="stable")
+        self._ends = np.searchsorted(self._numbers[self._order], np.arange(len(numbers) + 1))
+
+    def number(self, row: int) -> int:
+        """The group of a row."""
+        return int(self._numbers[row])
+
+    def rows(self, numbers: Iterable[int]) -> Ids:
+        """(m,) int64 rows of all tools of some groups, rising."""
+        parts = [self._order[self._ends[n] : self._ends[n + 1]] for n in numbers]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
+
+
+def mined_tools(
+    trained: Scored,
+    base: Scored,
+    rights: Sequence[Ids],
+    settings: MiningSettings,
+    *,
+    tile_entries: int | None = None,
+) -> Iterator[tuple[Ids, Ids]]:
+    """Hard negatives and likely positives of queries, found tile by tile.
+
+    What decides is the highest of the others and the right tools; only these are scored by the
+    frozen encoder.
+
+    Args:
+        trained: q queries against n tools, by the trained heads.
+        base: The same by the frozen encoder.
+        rights: For each query the rows of tools known to be right, at least one.
+        settings: What is a hard negative.
+        tile_entries: See `toolheads.scorers.best.best`.
+
+    Yields:
+        For each query what `mined_rows` gives of its scores for all tools.
+    """
+    above = None
+    if settings.relabel == "positive":
+        above = [float(trained.exact(row, right).max()) for row, right in enumerate(rights)]
+    window = settings.to_rank + max(map(len, rights))
+    ranked = best(trained, window, above=above, tile_entries=tile_entries)
+    for row, ((highest, _), right) in enumerate(zip(ranked, rights, strict=True)):
+        candidates = np.union1d(highest, right)
+        negatives, positives = mined_rows(
+            trained.exact(row, candidates),
+            base.exact(row, candidates),
+            np.isin(candidates, right),
+            settings,
+        )
+        yield candidates[negatives], candidates[positives]
+
+
 def mined_rows(
-    trained: Floats,
-    base: Floats,
+    trained: Floats | Doubles,
+    base: Floats | Doubles,
     is_right: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]],
     settings: MiningSettings,
 ) -> tuple[Ids, Ids]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from toolheads.arrays import Floats, Ids
+from toolheads.arrays import Ids
 from toolheads.domain import Query, Tool
 from toolheads.errors import ConfigError
+from toolheads.scorers.best import best
 from toolheads_train.data.scores_file import Key
 from toolheads_train.data.selection import Selected, Selection
 from toolheads_train.labelling.teachers import Ensemble, Teacher
@@ -52,8 +53,8 @@ def _of_dataset(
     for queries in chunks(one.train):
         texts = [query.text for query in queries]
         candidates = [
-            _candidates(row, [row_of[tool_id] for tool_id in query.relevant], top)
-            for row, query in zip(nearest.all_scores(texts), queries, strict=True)
+            _candidates(rows, [row_of[tool_id] for tool_id in query.relevant], top)
+            for (rows, _), query in zip(best(nearest.asked(texts), top), queries, strict=True)
         ]
         found = teacher.scores(texts, candidates)
         for query, rows, values in zip(queries, candidates, found, strict=True):
@@ -64,10 +65,9 @@ def _of_dataset(
     return scores
 
 
-def _candidates(scores: Floats, right: Sequence[int], top: int) -> Ids:
+def _candidates(best_rows: Ids, right: Sequence[int], top: int) -> Ids:
     """Rows of `top` tools: the right ones, all of them, then the best of the others."""
-    best = np.argsort(-scores, kind="stable")[:top].tolist()
-    others = [row for row in best if row not in right]
+    others = [row for row in best_rows.tolist() if row not in right]
     return np.array([*right, *others[: max(top - len(right), 0)]], np.int64)
 
 

@@ -13,7 +13,9 @@ from toolheads.domain import Tool
 from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError, ShapeError, import_extra
 from toolheads.heads import load_heads
+from toolheads.scorers.best import MeanScored, Scored
 from toolheads.scorers.clm import CLMScorer
+from toolheads.scorers.exact import Multiply, multiplied
 from toolheads.scorers.vectors import VectorScorer
 from toolheads.texts import TextSettings, format_tool
 
@@ -41,40 +43,40 @@ class Teacher(Protocol):
 class Ensemble:
     """The mean of the scores of several heads files. See `Teacher`."""
 
-    def __init__(self, scorers: Sequence[VectorScorer]) -> None:
-        """Take scorers, at least one."""
+    def __init__(self, scorers: Sequence[VectorScorer], multiply: Multiply = multiplied) -> None:
+        """Take scorers, at least one, and what multiplies rows."""
         if not scorers:
             msg = "an ensemble must have at least one heads file, got none"
             raise ConfigError(msg)
         self._scorers = list(scorers)
+        self._multiply = multiply
 
     @classmethod
-    def of_files(cls, paths: Sequence[str | Path], embedder: Embedder) -> Ensemble:
+    def of_files(
+        cls, paths: Sequence[str | Path], embedder: Embedder, multiply: Multiply = multiplied
+    ) -> Ensemble:
         """Read heads files over one encoder.
 
         Raises:
             BackboneMismatchError: If a file is of another encoder.
             DigestError: If a file is not the one that its sidecar was written for.
         """
-        return cls([CLMScorer(load_heads(Path(path)), embedder) for path in paths])
+        return cls([CLMScorer(load_heads(Path(path)), embedder) for path in paths], multiply)
 
     def index(self, tools: Sequence[Tool]) -> None:
         """Take over a corpus."""
         for scorer in self._scorers:
             scorer.index(tools)
 
-    def all_scores(self, texts: Sequence[str]) -> Floats:
-        """(q, n) float32 scores of all tools."""
-        first, *others = (scorer.scores(texts) for scorer in self._scorers)
-        for scores in others:
-            first = first + scores
-        mean: Floats = (first / len(self._scorers)).astype(np.float32)
-        return mean
+    def asked(self, texts: Sequence[str]) -> Scored:
+        """The mean scores of q queries for all tools, to be searched tile by tile."""
+        members = [scorer.asked(texts, self._multiply) for scorer in self._scorers]
+        return members[0] if len(members) == 1 else MeanScored(members)
 
     def scores(self, texts: Sequence[str], candidates: Sequence[Ids]) -> list[Floats]:
         """Score candidates. See `Teacher`."""
-        whole = self.all_scores(texts)
-        return [row[rows] for row, rows in zip(whole, candidates, strict=True)]
+        asked = self.asked(texts)
+        return [asked.exact(at, rows).astype(np.float32) for at, rows in enumerate(candidates)]
 
 
 class CrossEncoder:
