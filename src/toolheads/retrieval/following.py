@@ -20,12 +20,15 @@ _log = logging.getLogger(__name__)
 _Stamp = tuple[int, ...] | None
 """What tells one state of a file from another; None if it is not there."""
 
-_MOST_WAITS = 4
-"""A file that changes all the time is read after so many looks."""
+_STILL_SHARE = 0.25
+"""Of the time between two looks: a file that has not changed for so long stands still."""
+
+_MOST_WAITS = 16
+"""A file that changes all the time is read after so many of these."""
 
 
 class Follower:
-    """Reads a catalogue again whenever its file changes.
+    """Reads a catalogue again whenever its file changes, once it stands still.
 
     A reading that fails leaves what was read before; it is tried again once the file changes.
 
@@ -63,7 +66,8 @@ class Follower:
 
     def _run(self) -> None:
         last, waits = self._seen, 0
-        while not self._stop.wait(self._poll_s):
+        still_s = self._poll_s * _STILL_SHARE
+        while not self._stop.wait(self._poll_s if last == self._seen else still_s):
             stamp = self._stamp()
             if stamp == self._seen:
                 last, waits = stamp, 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any, cast
 
 import pytest
 from tests.unit.retrieval.odd_encoders import OddEncoder
@@ -9,6 +10,7 @@ from tests.unit.retrieval.worlds import PATIENT, TOOLS, WIDTH, ids, retriever_of
 import toolheads
 from toolheads.data import files, jsonl
 from toolheads.domain import Tool
+from toolheads.retrieval.following import Follower
 
 NEW = Tool("new/frobnicate", "frobnicate", "new", "frobnicates")
 
@@ -189,3 +191,43 @@ def test_damaged_rows_and_vectors_are_made_again(folder, part, caplog):
             path.write_bytes(path.read_bytes()[:-40] + b"\0" * 40)
     with served(folder, filled=False) as retriever:
         assert soon(lambda: scored(retriever.search("create an issue", 50)) == expected)
+
+
+class Looks:
+    """Stands in for the clock of a follower: what happens while it waits, and for how long."""
+
+    def __init__(self, folder, happens):
+        self.taken: list[Any] = []
+        self.pauses: list[float] = []
+        self._happens = happens
+        self.follower = Follower(folder, lambda wish: self.taken.append(wish.tools), poll_s=1.0)
+        self.follower._read()
+        self.follower._stop = cast("Any", self)
+
+    def wait(self, seconds):
+        self.pauses.append(seconds)
+        return self._happens(self) or len(self.pauses) > 50
+
+
+def test_a_file_that_changed_is_looked_at_again_soon_and_then_as_before(folder):
+    def once(looks):
+        if len(looks.pauses) == 1:
+            toolheads.write_tools(folder / "tools.jsonl", [*TOOLS, NEW])
+        return len(looks.pauses) == 4
+
+    looks = Looks(folder, once)
+    looks.follower._run()
+    assert looks.pauses == [1.0, 0.25, 1.0, 1.0]
+    assert [len(tools) for tools in looks.taken] == [len(TOOLS), len(TOOLS) + 1]
+
+
+def test_a_file_that_never_stands_still_is_read_all_the_same(folder):
+    def always(looks):
+        text = f"{len(looks.pauses)} times"
+        toolheads.write_tools(folder / "tools.jsonl", [*TOOLS, Tool("new/x", "x", "new", text)])
+        return len(looks.taken) > 1
+
+    looks = Looks(folder, always)
+    looks.follower._run()
+    assert len(looks.taken) == 2
+    assert 2.0 < sum(looks.pauses[:-1]) <= 5.0
