@@ -73,7 +73,8 @@ def recombined(rows: np.ndarray, start: int, n: int, rng: np.random.Generator) -
 
 
 def length(x: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(x, axis=1, keepdims=True)
+    lengths: np.ndarray = np.linalg.norm(x, axis=1, keepdims=True)
+    return lengths
 
 
 def parsed() -> argparse.Namespace:
