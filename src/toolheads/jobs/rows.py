@@ -20,7 +20,7 @@ from toolheads.scorers.folding import folded_rows
 from toolheads.scorers.recipe import Recipe
 from toolheads.texts import TextSettings, tool_view_texts
 
-_PROJECTED_AT_ONCE = 512
+_PROJECTED_AT_ONCE = 2048
 """Tools that one thread projects in one call."""
 
 
@@ -129,19 +129,26 @@ class RowMaker:
             CacheError: If the cache cannot be read or written.
         """
         found = self._vectors.find(tools)
-        return Made(found.places, self._projected(found.numbers), found.refused)
+        return Made(found.places, self.rows_at(found.numbers), found.refused)
 
     def projected(self, tools: Sequence[Sequence[str]]) -> Floats:
         """(n, e) float32 rows of n tools whose texts are all in the cache."""
-        return self._projected(self._vectors.cache.find(list(chain.from_iterable(tools))))
+        return self.rows_at(self._vectors.cache.find(list(chain.from_iterable(tools))))
 
     def close(self) -> None:
         """Release the encoder and the threads."""
         self._pool.shutdown()
         self._vectors.close()
 
-    def _projected(self, numbers: Ids) -> Floats:
-        """(n, e) float32 rows of n tools, of (n * v,) numbers of their vectors in the cache."""
+    def rows_at(self, numbers: Ids) -> Floats:
+        """Make rows of vectors that are known to be in the cache: the projecting stage of a job.
+
+        Args:
+            numbers: (n * v,) numbers of their vectors in the cache, tool by tool.
+
+        Returns:
+            (n, e) float32 rows of n tools.
+        """
         step = _PROJECTED_AT_ONCE * len(self._weights)
         parts = [numbers[start : start + step] for start in range(0, len(numbers), step)]
         rows = list(self._pool.map(self._project, parts))

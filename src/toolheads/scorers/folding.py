@@ -113,8 +113,10 @@ def rows_at_once(head: Head) -> int:
 
 def _projected(rows: Floats, head: Head) -> Floats:
     """(n, e) projections of (n, d) rows."""
-    whole = len(rows) - len(rows) % LARGE
-    if not whole or rows_at_once(head) == SMALL:
+    rest = len(rows) % LARGE
+    # A large product takes half the time for a row, so it pays from half a block on.
+    whole = len(rows) if rest > LARGE // 2 else len(rows) - rest
+    if len(rows) < LARGE or rows_at_once(head) == SMALL:
         return _in_blocks(rows, head, SMALL)
     projected = np.empty((len(rows), head.projection_width), np.float32)
     for part, size in ((slice(0, whole), LARGE), (slice(whole, None), SMALL)):
