@@ -2,17 +2,20 @@
 
     python benchmarks/jobs/run.py [--tools 20000] [--width 384] [--hidden H] [--threads N]
 
-Tools are made of numbered words, their vectors are random unit vectors in a cache in float16, and
-the heads have random weights: no encoder is asked. Prints, as a markdown table:
+Tools are made of numbered words, their vectors are random unit vectors in a cache in float16 (each
+block of them is the first one with its entries moved on), and the heads have random weights: no
+encoder is asked. Prints, as a markdown table:
 
-* the rate of one large float32 matrix product with all threads, the best of five: the ceiling;
-* the heads alone over vectors at hand, and the projecting stage of a job (cache → rows), each as a
-  share of that ceiling, counting only the operations of the heads' products;
+* the rate of large float32 matrix products, one in each thread, measured between the batches of
+  what follows: the ceiling;
+* the heads alone over vectors at hand, and the projecting stage of a job (cache → rows; the keys of
+  the texts are found before), each as a share of that ceiling, by the clock and by processor time,
+  counting only the operations of the heads' products;
 * a whole job in a process of its own: seconds, tools/s, bytes, most memory (all of it, with mapped
   files, as VmHWM; and what is not of files, RssAnon, sampled every 20 ms);
 * a job that is killed half-way and run again, and whether the file of rows has equal bytes.
 
-Rates count wall time, so the machine must be quiet. --folder keeps what is made for another run.
+Times are wall times, so the machine must be quiet. --folder keeps what is made for another run.
 """
 
 from __future__ import annotations
@@ -28,11 +31,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from rates import Rates, product
 
 from toolheads.arrays import Floats, normalized
 from toolheads.cache import VectorCache
@@ -58,18 +63,22 @@ def main() -> None:
         child(arguments)
         return
     threads = arguments.threads
-    ceiling = product_rate(arguments.width, threads)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         make(folder, arguments)
         limit_blas_threads(1)
-        rows = [("matrix product, the ceiling", f"{ceiling / 1e9:.1f} GFLOP/s", "")]
-        for name, rate in (
-            ("heads, vectors at hand", heads_rate(arguments)),
-            ("projecting stage of a job", stage_rate(folder, arguments)),
+        ceiling = Rates()
+        alone, stage = heads_rate(ceiling, arguments), stage_rate(ceiling, folder, arguments)
+        rate = ceiling.operations / ceiling.wall_s / 1e9
+        rows = [("matrix product, the ceiling", f"{rate:.1f} GFLOP/s", "")]
+        for name, rates in (
+            ("heads, vectors at hand", alone),
+            ("projecting stage of a job", stage),
         ):
-            share = rate * operations(arguments) / ceiling
-            rows.append((name, f"{rate:,.0f} tools/s", f"{share:.0%} of the ceiling"))
+            wall, cpu = rates.share_of(ceiling)
+            tools = rates.operations / operations(arguments)
+            share = f"{wall:.0%} of the ceiling, {cpu:.0%} by processor time"
+            rows.append((name, f"{tools / rates.wall_s:,.0f} tools/s", share))
         rows += job(folder, arguments)
         rows += killed(folder, arguments)
     machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs"
@@ -128,6 +137,7 @@ def make(folder: Path, arguments: argparse.Namespace) -> None:
     rng = np.random.default_rng(1)
     most = max(1, min(MADE_AT_ONCE, (1 << 26) // arguments.width))
     words = [f"word{i}" for i in range(4000)]
+    first = unit_rows(rng, min(most, arguments.tools), arguments.width)
     with (folder / "making").open("w") as out:
         for start in range(0, arguments.tools, most):
             numbers = range(start, min(arguments.tools, start + most))
@@ -136,7 +146,8 @@ def make(folder: Path, arguments: argparse.Namespace) -> None:
                 record = {"id": tool.id, "name": tool.name, "description": tool.description}
                 out.write(json.dumps(record | {"input_schema": tool.input_schema}) + "\n")
             texts = [text for tool in tools for text in maker.texts(tool)]
-            cache.add(texts, unit_rows(rng, len(texts), arguments.width))
+            moved = np.roll(first[: len(texts)], start // most, axis=1)
+            cache.add(texts, moved)
     maker.close()
     (folder / "making").rename(file)
 
@@ -148,37 +159,42 @@ def made_tool(rng: np.random.Generator, words: list[str], number: int) -> Tool:
     return Tool(f"t{number}", f"tool_{number}", None, " ".join(chosen), schema)
 
 
-def product_rate(width: int, threads: int) -> float:
-    """Operations a second of a large product in float32."""
-    limit_blas_threads(threads)
-    rng = np.random.default_rng(0)
-    one = rng.standard_normal((4096, width), np.float32)
-    two = rng.standard_normal((width, 2048), np.float32)
-    took = min(timed(lambda: one @ two) for _ in range(5))
-    return 2 * 4096 * width * 2048 / took
-
-
-def heads_rate(arguments: argparse.Namespace) -> float:
-    """Tools a second of one thread times the threads: what a job's threads can reach."""
+def heads_rate(ceiling: Rates, arguments: argparse.Namespace) -> Rates:
+    """Of all threads, each with rows of its own."""
     heads = made_heads(arguments)
     count = max(512, min(8192, (1 << 22) // arguments.width))
     rows = unit_rows(np.random.default_rng(2), count, arguments.width)
-    took = min(
-        timed(lambda: folded_rows({"text": rows}, {"text": 1.0}, heads.action)) for _ in range(3)
-    )
-    return count / took * arguments.threads
+    found, threads = Rates(), arguments.threads
+
+    def work(_: int) -> object:
+        return folded_rows({"text": rows}, {"text": 1.0}, heads.action)
+
+    work(0)
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(5):
+            product(ceiling, arguments.width, threads)
+            found.add(
+                threads * count * operations(arguments),
+                lambda: list(pool.map(work, range(threads))),
+            )
+    return found
 
 
-def stage_rate(folder: Path, arguments: argparse.Namespace) -> float:
+def stage_rate(ceiling: Rates, folder: Path, arguments: argparse.Namespace) -> Rates:
     maker = opened(folder, arguments)
+    heads = made_heads(arguments)
+    cache = VectorCache.open(folder / "cache", heads.fingerprint, heads.probe)
     files = input_files([folder / "tools.jsonl"])
-    lines = (maker.texts(line.tool) for line in read_inputs(files) if line.tool)
-    took, count = 0.0, 0
+    lines = (maker.texts(line.tool)[0] for line in read_inputs(files) if line.tool)
+    found = Rates()
     for batch in batches(lines, max(256, min(STAGE_BATCH, (1 << 22) // arguments.width))):
-        took += timed(lambda batch=batch: maker.projected(batch))
-        count += len(batch)
+        numbers = cache.find(batch)
+        product(ceiling, arguments.width, arguments.threads)
+        found.add(
+            len(batch) * operations(arguments), lambda numbers=numbers: maker.rows_at(numbers)
+        )
     maker.close()
-    return count / took
+    return found
 
 
 def job(folder: Path, arguments: argparse.Namespace) -> list[tuple[str, str, str]]:
@@ -244,7 +260,7 @@ def no_encoder():
     raise AssertionError(msg)
 
 
-def batches(items: Iterator[list[str]], size: int) -> Iterator[list[list[str]]]:
+def batches(items: Iterator[str], size: int) -> Iterator[list[str]]:
     while batch := list(islice(items, size)):
         yield batch
 
@@ -271,12 +287,6 @@ def memory_kb(pid: int, name: str) -> int:
         return 0
     found = re.search(rf"^{name}:\s+(\d+)", status, re.MULTILINE)
     return int(found[1]) if found else 0
-
-
-def timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 if __name__ == "__main__":
