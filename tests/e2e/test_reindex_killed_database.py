@@ -77,6 +77,7 @@ def _kill_self_at(step: str) -> None:
     import psycopg
 
     from toolheads.indexes.pgvector_index import index as module
+    from toolheads.indexes.pgvector_index.takeover import move_rows
 
     calls = 0
     if step == "a batch is sent and not kept":
@@ -93,13 +94,12 @@ def _kill_self_at(step: str) -> None:
     elif step == "before the swap":
         module.PgvectorIndex.take_over = die  # type: ignore[method-assign]
     elif step == "in the swap":
-        move_rows = module.move_rows
 
         def moved(*args):
             move_rows(*args)
             die()
 
-        module.move_rows = moved
+        setattr(module, "move_rows", moved)  # noqa: B010
     elif step == "after the swap":
         take_over = module.PgvectorIndex.take_over
 
@@ -149,8 +149,8 @@ class Place:
 
     def staged(self) -> int:
         """Rows beside the table, as far as others see them."""
-        (name,) = self.tables(f"{self.table}\\_new\\_%") or [None]
-        return self.ask(f'SELECT count(*) FROM toolheads."{name}"')[0][0] if name else 0
+        names = self.tables(f"{self.table}\\_new\\_%")
+        return sum(self.ask(f'SELECT count(*) FROM toolheads."{name}"')[0][0] for name in names)
 
     def tables(self, like: str) -> list[str]:
         statement = (
