@@ -18,7 +18,7 @@ from tests.unit.jobs.made import WIDTH, assert_holds, heads, opened, record, run
 from toolheads.data import write_queries
 from toolheads.domain import Query
 from toolheads.entrypoints.cli import main
-from toolheads.errors import ConfigError, EncoderError
+from toolheads.errors import EncoderError
 from toolheads.heads import save_heads
 from toolheads.identity import PROBE_TEXTS
 from toolheads.jobs import Cluster
@@ -252,19 +252,6 @@ def test_the_command_starts_ray_and_leaves_no_process_and_nothing_on_stdout(tmp_
     assert not processes_with(mark)
     (rows,), (other,) = ((tmp_path / name).rglob("*.rows") for name in ("index", "new"))
     assert rows.read_bytes() == other.read_bytes()
-
-
-def test_a_cluster_that_is_not_there_is_one_line(tmp_path, monkeypatch):
-    file = write(tmp_path / "t.jsonl", tools(0, 3))
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-
-    def init(address, **settings):
-        raise ConnectionError("Could not find any running Ray instance.\nMore of it")
-
-    monkeypatch.setattr(ray, "init", init)
-    said = r"^address must be that of a cluster, got 'auto': Could not find .* instance\.$"
-    with pytest.raises(ConfigError, match=said):
-        run(tmp_path, file, cluster=Cluster(address="auto"))
 
 
 def processes_with(mark):

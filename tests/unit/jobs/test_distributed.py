@@ -247,3 +247,17 @@ def test_ray_that_does_not_start_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(EngineError, match=said):
         run(tmp_path, file, cluster=Cluster())
     assert not {"RAY_USAGE_STATS_ENABLED", "RAY_BACKEND_LOG_LEVEL"} & set(os.environ)
+
+
+def test_a_cluster_that_is_not_there_is_one_line(tmp_path, monkeypatch):
+    ray = pytest.importorskip("ray", exc_type=ImportError)
+    pytest.importorskip("ray.data", exc_type=ImportError)
+
+    def init(address, **settings):
+        raise ConnectionError("Could not find any running Ray instance.\nMore of it")
+
+    monkeypatch.setattr(ray, "init", init)
+    file = write(tmp_path / "t.jsonl", tools(0, 3))
+    said = r"^address must be that of a cluster, got 'auto': Could not find .* instance\.$"
+    with pytest.raises(ConfigError, match=said):
+        run(tmp_path, file, cluster=Cluster(address="auto"))
