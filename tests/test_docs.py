@@ -32,7 +32,7 @@ def test_python_in_a_document_uses_names_that_exist(path):
 
 @OF_EACH
 def test_commands_in_a_document_have_options_that_exist(path):
-    parser = cli._parser([])
+    parser = cli._parser([], cli._GROUPS)
     for command in _commands(path.read_text(encoding="utf-8")):
         try:
             parser.parse_args(shlex.split(command, comments=True)[1:])
