@@ -42,13 +42,14 @@ def main() -> int:
         name, condition = rule.split("=")
         field, value = condition.split(":")
         chosen[name] = _narrowed(
-            chosen[name], _ids(args.data / name / "queries.jsonl", field, value)
+            chosen[name], ids_with(args.data / name / "queries.jsonl", field, value)
         )
     write_report(args.out, make_report(report.scorer, report.settings, list(chosen.values())))
     return 0
 
 
-def _ids(path: Path, field: str, value: str) -> set[str]:
+def ids_with(path: Path, field: str, value: str) -> set[str]:
+    """The ids of the lines of a file of queries that have this value in a field."""
     lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
     return {line["id"] for line in lines if line.get(field) == value}
 
