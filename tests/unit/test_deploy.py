@@ -14,7 +14,7 @@ pytest.importorskip("starlette", reason="needs the extra [serve]")
 import yaml
 from tests.unit.serving.fakes import FakeCaller, a_retriever, fake_calls
 
-from toolheads.entrypoints.cli import _parser
+from toolheads.entrypoints.cli import _GROUPS, _parser
 from toolheads.serving import ServeSettings, load_keys
 from toolheads.serving.rest import Rest
 from toolheads.serving.service import ToolService
@@ -42,7 +42,7 @@ def service():
 
 def test_what_the_containers_run_is_a_command(container, service):
     for words in (container["args"], service["command"]):
-        args = _parser([]).parse_args(words)
+        args = _parser([], _GROUPS).parse_args(words)
         assert (args.host, args.folder) == ("0.0.0.0", Path("/catalogue"))
         assert args.keys is not None
 
@@ -56,7 +56,7 @@ def test_probes_ask_for_what_is_served(container, service, a_rest):
     assert {"/readyz", "/healthz"} <= paths
     assert "/readyz" in " ".join(service["healthcheck"]["test"])
     ports = [container["ports"][0]["containerPort"], int(service["ports"][0].split(":")[-1])]
-    assert ports == [_parser([]).parse_args(["serve"]).port] * 2
+    assert ports == [_parser([], _GROUPS).parse_args(["serve"]).port] * 2
 
 
 def test_containers_may_do_nothing_beyond_their_work(manifest, container, service):

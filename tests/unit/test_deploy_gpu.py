@@ -16,7 +16,7 @@ pytest.importorskip("yaml", reason="needs the extra [openapi]")
 
 import yaml
 
-from toolheads.entrypoints.cli import _parser
+from toolheads.entrypoints.cli import _GROUPS, _parser
 from toolheads.entrypoints.cli.options import encoder_settings
 
 ROOT = Path(__file__).parents[2]
@@ -64,14 +64,14 @@ def commands_of_the_comments(path):
 
 
 def test_the_commands_of_the_services_exist(services):
-    jobs = _parser([]).parse_args(services["jobs"]["command"])
-    server = _parser([]).parse_args(services["server"]["command"])
+    jobs = _parser([], _GROUPS).parse_args(services["jobs"]["command"])
+    server = _parser([], _GROUPS).parse_args(services["server"]["command"])
     assert encoder_settings(jobs).url == encoder_settings(server).url == "http://vllm:8000"
     assert server.host == "0.0.0.0"
 
 
 def test_the_server_loads_what_the_training_makes(services, config):
-    server = _parser([]).parse_args(services["server"]["command"])
+    server = _parser([], _GROUPS).parse_args(services["server"]["command"])
     assert str(server.heads) == f"{config['runs']}/{config['name']}/heads.npz"
     encoder = encoder_settings(server)
     assert encoder.truncation == config["data"]["encoder"]["truncation"]
@@ -109,7 +109,7 @@ def test_nothing_runs_as_root_or_with_more_rights_than_it_needs(services, pods):
 
 def test_the_job_makes_an_index_through_the_service(manifest, pods):
     (container,) = pods["Job"]["containers"]
-    args = _parser([]).parse_args(container["args"])
+    args = _parser([], _GROUPS).parse_args(container["args"])
     service = manifest["Service", "toolheads-vllm"]
     url = f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
     assert encoder_settings(args).url == url
@@ -225,13 +225,13 @@ def test_the_jobs_of_the_recipe_exist():
     train, reindex = (shlex.split(job) for job in jobs)
     assert train[:2] == ["train", "fit"]
     assert (ROOT / train[train.index("--config") + 1]) == CONFIG
-    assert encoder_settings(_parser([]).parse_args(reindex)).model == MODEL
+    assert encoder_settings(_parser([], _GROUPS).parse_args(reindex)).model == MODEL
 
 
 def test_the_recipe_embeds_what_the_training_reads(config):
     text = (ROOT / "docs" / "deploy.md").read_text("utf-8")
     (embed,) = re.findall(r"^toolheads (embed .*)$", text, re.MULTILINE)
-    args = _parser([]).parse_args(shlex.split(embed))
+    args = _parser([], _GROUPS).parse_args(shlex.split(embed))
     texts, encoder = config["data"]["texts"], config["data"]["encoder"]
     assert (args.tool_format, args.instruction) == (texts["tool_format"], texts["instruction"])
     assert (args.model, args.truncation) == (encoder["model"], encoder["truncation"])
