@@ -21,7 +21,7 @@ from toolheads.scorers.recipe import Recipe
 from toolheads.texts import TextSettings, tool_view_texts
 
 _PROJECTED_AT_ONCE = 2048
-"""Tools that one thread projects in one call."""
+"""Most tools that one thread projects in one call."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ class RowMaker:
         self.entries = len(self._weights) * heads.fingerprint.encoder.width
         """Numbers that are held for one tool while its row is made."""
         self._vectors = Vectors(heads, encoder, cache, dtype=dtype)
+        self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "toolheads-project")
         space = space_of(
             heads.fingerprint, heads_sha256=recipe.action_sha256(), views=self._weights
@@ -149,11 +150,19 @@ class RowMaker:
         Returns:
             (n, e) float32 rows of n tools.
         """
-        step = _PROJECTED_AT_ONCE * len(self._weights)
-        parts = [numbers[start : start + step] for start in range(0, len(numbers), step)]
-        rows = list(self._pool.map(self._project, parts))
+        views = len(self._weights)
+        count = len(numbers) // views
+        # All threads have work, and each as much as large products need.
+        step = min(_PROJECTED_AT_ONCE, max(1, -(-count // self._threads)))
+        rows = np.empty((count, self.width), np.float32)
+
+        def project(start: int) -> None:
+            part = slice(start * views, (start + step) * views)
+            rows[start : start + step] = self._project(numbers[part])
+
+        list(self._pool.map(project, range(0, count, step)))
         self._vectors.cache.let_go()
-        return np.concatenate([np.empty((0, self.width), np.float32), *rows])
+        return rows
 
     def _project(self, numbers: Ids) -> Floats:
         return rows_of(self._vectors.cache.gather(numbers), self._weights, self._action)
