@@ -1,10 +1,10 @@
 """What the thresholds that come with packaged heads give on test queries.
 
-    python -m benchmarks.thresholds.check DATA --cache DIR [--limit 200] [--only NAME …]
+    python -m benchmarks.thresholds.check DATA --cache DIR [--what floors] [--only NAME …]
 
-For each data set with test queries: how many of them are told that nothing matches though a right
-tool is there, how many are told so where the right tools and their near-twins are hidden, and how
-many requests of other data sets, which are about other things; then what is decided.
+For each data set with test queries, `floors`: how many of them are told that nothing matches though
+a right tool is there, and how many requests of other data sets, most of them about other things.
+`decisions`: false binds, coverage and right binds, as in docs/results.md.
 """
 
 from __future__ import annotations
@@ -43,22 +43,19 @@ def row_of(
     except CalibrationError as e:
         print(f"{dataset.name}: {e}", file=sys.stderr)
         return None
-    settings = calibration.settings(args.false_binds)
-    looked = CalibrationSettings(split="test", limit=args.limit)
-    episodes = episodes_of(scorer, dataset, looked, unit=settings.score_unit)
-    best = [hits[0].score for hits in scorer.rank(foreign, 1)]
-    trade = trade_of(episodes, settings)
-    shares: list[float] = []
-    for alpha in args.floors:
-        floor = calibration.match_floor(alpha).score
-        unit = settings.score_unit
-        shares += [
-            float((episodes.present.scores * unit < floor).mean()),
-            float((episodes.absent.scores * unit < floor).mean()),
-            float((np.array(best) < floor).mean()),
-        ]
-    shares += [trade.false_binds, trade.coverage, trade.accuracy]
-    return [100 * share for share in shares]
+    if args.what == "decisions":
+        settings = calibration.settings(args.false_binds)
+        looked = CalibrationSettings(split="test", limit=args.limit)
+        trade = trade_of(episodes_of(scorer, dataset, looked, unit=settings.score_unit), settings)
+        return [100 * share for share in (trade.false_binds, trade.coverage, trade.accuracy)]
+    scorer.index(dataset.tools)
+    queries = drawn(dataset.split("test"), dataset.name, args.limit, 0)
+    best = [
+        np.array([hits[0].score for hits in scorer.rank(some, 1)])
+        for some in ([query for query in queries if query.relevant], foreign)
+    ]
+    floors = [calibration.match_floor(alpha).score for alpha in args.floors]
+    return [100 * float((scores < floor).mean()) for floor in floors for scores in best]
 
 
 def main() -> None:
@@ -70,14 +67,16 @@ def main() -> None:
     parser.add_argument("--false-binds", type=float, default=0.05)
     parser.add_argument("--floors", type=float, nargs="+", default=[0.01, 0.02])
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--what", choices=("floors", "decisions"), default="floors")
     args = parser.parse_args()
     datasets = [d for d in read_datasets(args.data) if d.split("test")]
     scorer = load_scorer(args.heads, make_encoder(resolve_settings()), cache=args.cache)
-    told = [f"told nothing ≤ {alpha:.0%}: tool there | hidden | foreign" for alpha in args.floors]
-    head = ["data set", "tools", *told, "false binds", "coverage", "right"]
-    print("|", " | ".join(head), "|")
-    columns = 2 + 3 * len(args.floors) + 3
-    print("| --- |", " | ".join(["---:"] * (columns - 1)), "|")
+    head = ["false binds", "coverage", "right"]
+    if args.what == "floors":
+        whose = ("tool there", "foreign")
+        head = [f"{alpha:.0%}: {one}" for alpha in args.floors for one in whose]
+    print("|", " | ".join(["data set", "tools", *head]), "|")
+    print("| --- |", " | ".join(["---:"] * (len(head) + 1)), "|", flush=True)
     rows = []
     for dataset in datasets:
         if args.only and dataset.name not in args.only:

@@ -25,7 +25,11 @@ from toolheads.decide import (
 )
 from toolheads.decide.calibration import save_kinds, subject_of
 from toolheads.decide.calibration.conformal import highest_floor
-from toolheads.decide.calibration.match_floor import fit_match_floor, match_shares
+from toolheads.decide.calibration.match_floor import (
+    fit_match_floor,
+    floor_across,
+    match_shares,
+)
 from toolheads.decide.calibration.subject import Range
 from toolheads.durable import file_sha256
 from toolheads.embedder import Embedder
@@ -86,6 +90,24 @@ def test_a_data_set_of_few_queries_counts_among_all():
 
 def test_too_few_queries_give_no_floor():
     assert fit_match_floor([episodes(leads([0.9] * 9), leads([0.9] * 9))], 0.05) is None
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_a_floor_across_data_sets_holds_for_nineteen_of_twenty_new_ones(n):
+    """Data sets whose lowest scores differ; within each, one query in a hundred is far below."""
+    rng, held, sets = np.random.default_rng(5), 0, 1500
+    for _ in range(sets):
+        lows = rng.normal(0.6, 0.1, n + 1)
+        known = [np.concatenate([[0.0], np.full(99, low)]).astype(np.float32) for low in lows[:n]]
+        held += floor_across(known, 0.02) <= lows[n]
+    assert held / sets == pytest.approx(0.95, abs=0.025)  # four standard errors
+
+
+def test_a_floor_across_data_sets_takes_the_lowest_score_of_few_queries():
+    sets = [np.array([0.2, 0.9, 0.9], np.float32)] * 3
+    assert floor_across(sets, 0.01) == pytest.approx(0.2)
+    with pytest.raises(CalibrationError, match="at least 3"):
+        floor_across(sets[:2], 0.01)
 
 
 def scorer_of(seed=1):

@@ -183,8 +183,9 @@ def _listed(figures: ListFigures) -> str:
     )
 
 
-def _unmatched(missed: float, noticed: float) -> str:
-    return f"{missed:.3f} of those with a right tool, {noticed:.3f} of those without"
+def _unmatched(missed: float, noticed: float | None) -> str:
+    without = "" if noticed is None else f", {noticed:.3f} of those without"
+    return f"{missed:.3f} of those with a right tool{without}"
 
 
 def _shares(text: str) -> tuple[float, ...]:
