@@ -18,8 +18,8 @@ Ids = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 """Masks."""
 
-_CACHED_ENTRIES = 1 << 16
-"""256 KB of float32: a few such arrays fit the second level of a processor's cache."""
+_CACHED_ENTRIES = 1 << 17
+"""512 KB of float32: a few such arrays fit the second level of a processor's cache."""
 
 
 _HALF_TO_FLOAT = np.float32(2.0**112)

@@ -21,11 +21,12 @@ import numpy as np
 from toolheads.arrays import Floats, Ids, as_rows, normalized
 from toolheads.errors import ShapeError
 from toolheads.heads import Head
+from toolheads.heads.head import BLOCK
 
 SMALL = 32
 """Rows of a product, whatever is asked for."""
 
-LARGE = 512
+LARGE = BLOCK
 """Rows of a product with many rows, where they have the bits that `SMALL` ones give."""
 
 _SAMPLED = 16
@@ -113,20 +114,21 @@ def rows_at_once(head: Head) -> int:
 
 def _projected(rows: Floats, head: Head) -> Floats:
     """(n, e) projections of (n, d) rows."""
-    rest = len(rows) % LARGE
-    # A large product takes half the time for a row, so it pays from half a block on.
-    whole = len(rows) if rest > LARGE // 2 else len(rows) - rest
     if len(rows) < LARGE or rows_at_once(head) == SMALL:
         return _in_blocks(rows, head, SMALL)
-    projected = np.empty((len(rows), head.projection_width), np.float32)
-    for part, size in ((slice(0, whole), LARGE), (slice(whole, None), SMALL)):
-        _in_blocks(rows[part], head, size, out=projected[part])
-    return projected
+    rest = len(rows) % LARGE
+    whole = len(rows) - rest
+    projected = head(rows[:whole])  # a head takes `LARGE` rows at once by itself
+    if not rest:
+        return projected
+    # A large product takes half the time for a row, so it pays from half a block on.
+    size = LARGE if rest > LARGE // 2 else SMALL
+    return np.concatenate([projected, _in_blocks(rows[whole:], head, size)])
 
 
-def _in_blocks(rows: Floats, head: Head, size: int, out: Floats | None = None) -> Floats:
+def _in_blocks(rows: Floats, head: Head, size: int) -> Floats:
     """(n, e) projections in products of one shape."""
-    projected = np.empty((len(rows), head.projection_width), np.float32) if out is None else out
+    projected = np.empty((len(rows), head.projection_width), np.float32)
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
         count = len(block)
