@@ -90,7 +90,7 @@ def main() -> None:
     args = parser.parse_args()
     for name, (tools, queries) in held_out(args.data).items():
         shares = CatalogueKind.of([tools])
-        kind = args.out / ("parameters" if shares.with_schema >= _WITH_PARAMETERS else "bare")
+        kind = args.out / ("parameters" if shares.with_schema.least >= _WITH_PARAMETERS else "bare")
         if len(tools) >= _WHOLE_FROM:
             _write(kind / "whole" / name, tools, queries)
         print(f"{kind.name}/{name}: {len(tools):,} tools, {len(queries)} queries")

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -199,7 +200,7 @@ def test_a_turn_gets_the_same_tools_in_python_on_the_command_line_and_over_rest(
 
 
 def test_a_plan_is_the_same_in_python_on_the_command_line_and_over_rest(folder, client):
-    wanted = {"context_tokens": 1000, "query": "send one mail", "k": 2}
+    wanted: dict[str, Any] = {"context_tokens": 1000, "query": "send one mail", "k": 2}
     plan = plan_catalogue(sorted(TOOLS, key=lambda tool: tool.id), **wanted).to_json()
     there = on_the_command_line(
         *("plan", folder / "tools.jsonl", "--context", 1000, "--query", "send one mail"),
