@@ -6,23 +6,23 @@ held for one batch.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from toolheads.data.jsonl import shown
 from toolheads.errors import DataError
 from toolheads.heads import Heads
 from toolheads.jobs.cluster import Cluster
-from toolheads.jobs.inputs import Line, input_files, read_inputs
+from toolheads.jobs.inputs import input_files
+from toolheads.jobs.one_process import OneProcessJob
+from toolheads.jobs.parts import Parts, Reading
 from toolheads.jobs.pointer import Current, write_current
 from toolheads.jobs.quarantine import Quarantine
 from toolheads.jobs.rows import RowMaker
-from toolheads.jobs.target import Target, Writing, open_target
+from toolheads.jobs.target import Target, open_target
 from toolheads.ports import Encoder
 
 _BATCH_ENTRIES = 1 << 22
@@ -145,7 +145,7 @@ def reindex(
                 at_once=batch_tools or fitting,
                 progress=progress or _no_progress,
             )
-            job = _here(parts) if cluster is None else _distributed(cluster, parts)
+            job = OneProcessJob(parts) if cluster is None else _distributed(cluster, parts)
             try:
                 job.read(files)
             finally:
@@ -189,53 +189,8 @@ def reindex(
     )
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a job works with, wherever it runs."""
-
-    heads: Heads
-    encoder: Callable[[], Encoder]
-    cache: Path
-    cache_dtype: str
-    maker: RowMaker
-    writing: Writing
-    quarantine: Quarantine
-    target: Target
-    at_once: int
-    """Tools whose vectors are held at once."""
-    progress: Callable[[int], None]
-
-
-class Reading(Protocol):
-    """Reads tools, and adds the rows that are not there."""
-
-    seen: int
-    """Lines that were read."""
-    tools: int
-    """Lines that are tools with a row."""
-    resumed: int
-    """Rows that an earlier run had made, apart from those that were added already."""
-
-    @property
-    def wanted(self) -> int:
-        """Rows that the index is to hold."""
-        ...
-
-    def is_wanted(self, key: str) -> bool:
-        """Whether the row of a key belongs to a tool."""
-        ...
-
-    def read(self, files: Sequence[Path]) -> None:
-        """Read all tools, and add what is missing."""
-        ...
-
-
-def _here(parts: Parts) -> Reading:
-    return _Job(parts)
-
-
 def _distributed(cluster: Cluster, parts: Parts) -> Reading:
-    # Late: it needs pyarrow, and imports this module.
+    # Late: it needs pyarrow.
     module = import_module("toolheads.jobs.distributed.job")
     job: Reading = module.DistributedJob(cluster, parts)
     return job
@@ -255,78 +210,10 @@ def _refuse_none(job: Reading) -> None:
         raise DataError(msg)
 
 
-class _Job:
-    """Reads tools batch by batch in this process. See `Reading`."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._maker, self._writing = parts.maker, parts.writing
-        self._quarantine = parts.quarantine
-        self._batch, self._progress = parts.at_once, parts.progress
-        self._ids: set[bytes] = set()
-        self._keys: set[bytes] = set()
-        self.seen = self.tools = self.resumed = 0
-
-    @property
-    def wanted(self) -> int:
-        """See `Reading`."""
-        return len(self._keys)
-
-    def is_wanted(self, key: str) -> bool:
-        """See `Reading`."""
-        return _digest(key) in self._keys
-
-    def read(self, files: Sequence[Path]) -> None:
-        """See `Reading`."""
-        for batch in self._batches(files):
-            self._add(batch)
-            self._progress(self.seen)
-
-    def _batches(self, files: Sequence[Path]) -> Iterator[list[Line]]:
-        batch: list[Line] = []
-        for line in read_inputs(files):
-            self.seen += 1
-            if line.tool is None:
-                self._quarantine.add(line, line.reason)
-                continue
-            known = _digest(line.tool.id)
-            if known in self._ids:
-                self._quarantine.add(line, f"duplicate id {shown(line.tool.id)}")
-                continue
-            self._ids.add(known)
-            batch.append(line)
-            if len(batch) == self._batch:
-                yield batch
-                batch = []
-        if batch:
-            yield batch
-
-    def _add(self, batch: Sequence[Line]) -> None:
-        texts = [self._maker.texts(line.tool) for line in batch if line.tool is not None]
-        keys = [self._maker.key(of_tool) for of_tool in texts]
-        first = {key: place for place, key in reversed(list(enumerate(keys)))}
-        fresh = sorted(place for key, place in first.items() if not self._writing.is_there(key))
-        refused: dict[str, str] = {}
-        if fresh:
-            made = self._maker.rows([texts[place] for place in fresh])
-            refused = {keys[fresh[place]]: why for place, why in made.refused.items()}
-            if made.places:
-                self._writing.add([keys[fresh[place]] for place in made.places], made.rows)
-        for line, key in zip(batch, keys, strict=True):
-            if key in refused:
-                self._quarantine.add(line, refused[key])
-            else:
-                self.tools += 1
-                self._keys.add(_digest(key))
-
-
 def _beside(target: Target) -> Path:
     if target.folder is None:
         return Path(f"toolheads-{_QUARANTINE}")
     return Path(target.folder) / _QUARANTINE
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _no_progress(seen: int) -> None:

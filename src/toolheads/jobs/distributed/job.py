@@ -26,7 +26,7 @@ from toolheads.jobs.distributed.session import Session, session, tables
 from toolheads.jobs.distributed.shards import Shards
 from toolheads.jobs.distributed.stages import Making, made_dataset, no_encoder
 from toolheads.jobs.inputs import Piece, PieceLines, pieces_of
-from toolheads.jobs.reindexing import Parts
+from toolheads.jobs.parts import Parts
 from toolheads.scorers.recipe import Recipe
 
 _PIECES_OF_A_WORKER = 4
@@ -39,7 +39,7 @@ _SHARDS = "reindex.shards"
 
 
 class DistributedJob:
-    """Does what `toolheads.jobs.reindexing` does in one process. See its `Reading`.
+    """Does what `toolheads.jobs.one_process` does. See `toolheads.jobs.parts.Reading`.
 
     Args:
         cluster: Where it runs.
@@ -55,15 +55,15 @@ class DistributedJob:
 
     @property
     def wanted(self) -> int:
-        """See `toolheads.jobs.reindexing.Reading`."""
+        """See `toolheads.jobs.parts.Reading`."""
         return len(self._keys)
 
     def is_wanted(self, key: str) -> bool:
-        """See `toolheads.jobs.reindexing.Reading`."""
+        """See `toolheads.jobs.parts.Reading`."""
         return bytes.fromhex(key) in self._keys
 
     def read(self, files: Sequence[Path]) -> None:
-        """See `toolheads.jobs.reindexing.Reading`."""
+        """See `toolheads.jobs.parts.Reading`."""
         parts = self._parts
         named = pieces_of(files, self._piece_bytes(files))
         if not named:
