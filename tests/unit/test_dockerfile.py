@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from toolheads.entrypoints.cli import _parser
+from toolheads.entrypoints.cli import _GROUPS, _parser
 from toolheads.entrypoints.cli.options import encoder_settings
 
 ROOT = Path(__file__).parents[2]
@@ -213,7 +213,7 @@ def test_a_server_must_be_ready(tmp_path):
 
 def test_the_check_asks_the_port_that_is_served():
     (check,) = rest_of("HEALTHCHECK")
-    port = _parser({}).parse_args(["serve"]).port
+    port = _parser({}, _GROUPS).parse_args(["serve"]).port
     assert f":{port}/readyz" in check
     assert rest_of("EXPOSE") == [str(port)]
 
@@ -227,8 +227,8 @@ def test_the_commands_in_its_comments_exist():
     comments = re.findall(r"^#.*toolheads-gpu (\w.*)$", RECIPE.read_text("utf-8"), re.MULTILINE)
     assert len(comments) == 3
     embed, train, serve = (shlex.split(comment) for comment in comments)
-    assert _parser({}).parse_args(serve).host == "0.0.0.0"
-    args = _parser({}).parse_args(embed)
+    assert _parser({}, _GROUPS).parse_args(serve).host == "0.0.0.0"
+    args = _parser({}, _GROUPS).parse_args(embed)
     assert encoder_settings(args).kind == "vllm"
     assert train[:2] == ["train", "fit"]
     config = train[train.index("--config") + 1]
