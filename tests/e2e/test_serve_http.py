@@ -93,7 +93,7 @@ def test_a_port_in_use_is_one_line_and_no_address(folder, capsys):
 
 
 def test_other_machines_are_not_let_in_without_a_key(folder, capsys, monkeypatch):
-    monkeypatch.delenv("TOOLHEADS_API_KEY", raising=False)
+    monkeypatch.delenv("TOOLHEADS_SERVER_KEY", raising=False)
     said = refused(capsys, folder, *WORDS, "--host", "0.0.0.0")
     assert "where there is no key, got 0.0.0.0; give --keys FILE" in said
 
@@ -115,7 +115,7 @@ def test_other_machines_are_not_let_in_without_a_key(folder, capsys, monkeypatch
 )
 def test_what_cannot_be_served_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TOOLHEADS_API_KEY", raising=False)
+    monkeypatch.delenv("TOOLHEADS_SERVER_KEY", raising=False)
     before = signal.getsignal(signal.SIGTERM)
     assert said in refused(capsys, *arguments)
     assert signal.getsignal(signal.SIGTERM) is before

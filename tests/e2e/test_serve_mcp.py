@@ -176,7 +176,7 @@ def test_a_client_with_a_key_is_let_in_and_one_without_is_told_why():
             return [tool.name for tool in (await client.list_tools()).tools]
 
     key = "a-key-of-the-tests-0123"
-    keys = load_keys(environ={"TOOLHEADS_API_KEY": key})
+    keys = load_keys(environ={"TOOLHEADS_SERVER_KEY": key})
     with served(create_app(a_retriever(), fake_calls(FakeCaller()), keys=keys)) as server:
         url = f"{server}/mcp"
         names = run(listed(url, {"Authorization": f"bearer {key}"}))

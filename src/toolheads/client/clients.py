@@ -22,7 +22,7 @@ from toolheads.domain import Tool
 from toolheads.errors import ClientError, ConfigError, import_extra
 
 URL_VARIABLE = "TOOLHEADS_URL"
-KEY_VARIABLE = "TOOLHEADS_API_KEY"
+KEY_VARIABLE = "TOOLHEADS_SERVER_KEY"
 DEFAULT_URL = "http://127.0.0.1:8765"
 
 _Answer = TypeVar("_Answer")
@@ -33,7 +33,7 @@ class _Base:
 
     Args:
         url: Of the server; None takes `$TOOLHEADS_URL`, else a server on this machine.
-        key: Sent as a bearer token; None takes `$TOOLHEADS_API_KEY`, if it is set.
+        key: Sent as a bearer token; None takes `$TOOLHEADS_SERVER_KEY`, if it is set.
         session: Name of what belongs together, so that calls are linked to searches; None makes
             one up.
         timeout_s: Longest wait for an answer.

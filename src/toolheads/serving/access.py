@@ -25,7 +25,7 @@ from toolheads.errors import ConfigError
 from toolheads.serving.api_error import ApiError
 from toolheads.serving.strict_json import parse_json
 
-KEY_VARIABLE = "TOOLHEADS_API_KEY"
+KEY_VARIABLE = "TOOLHEADS_SERVER_KEY"
 """One key that may do everything."""
 
 SCOPES = ("search", "call", "feedback", "metrics")

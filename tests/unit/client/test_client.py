@@ -135,7 +135,7 @@ def test_a_server_that_is_not_there_is_an_error_without_a_status(kind):
 
 
 def test_the_key_and_the_address_may_come_from_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("TOOLHEADS_API_KEY", KEY)
+    monkeypatch.setenv("TOOLHEADS_SERVER_KEY", KEY)
     app = create_app(a_retriever(), fake_calls(FakeCaller()), keys=load_keys())
     with served(app) as url:
         monkeypatch.setenv("TOOLHEADS_URL", url + "/")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from toolheads.encoders.openai import OpenAIEncoder
 from toolheads.encoders.openai.address import api_key_for, embeddings_url
 from toolheads.errors import ConfigError
+from toolheads.serving import access
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,12 @@ def test_the_key_comes_from_the_argument_before_the_environment(monkeypatch):
     assert api_key_for(url, "given\n") == "given"
     assert api_key_for(url, None) == "from-environment"
     assert api_key_for(url, "") == ""
+
+
+def test_the_key_that_clients_of_our_own_server_send_is_sent_to_no_encoder(monkeypatch):
+    monkeypatch.delenv("TOOLHEADS_API_KEY", raising=False)
+    monkeypatch.setenv(access.KEY_VARIABLE, "of-the-server")
+    assert api_key_for(embeddings_url("http://host"), None) == ""
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ def no_variables(monkeypatch):
     for prefix in ("TOOLHEADS_RERANK", "TOOLHEADS_CHAT"):
         for name in ("URL", "MODEL", "API_KEY", "PARAMETERS"):
             monkeypatch.delenv(f"{prefix}_{name}", raising=False)
-    monkeypatch.setenv("TOOLHEADS_API_KEY", "the-key-of-this-server-itself")
+    for name in ("TOOLHEADS_SERVER_KEY", "TOOLHEADS_API_KEY"):
+        monkeypatch.setenv(name, "a-key-for-another-purpose")
 
 
 def made(*words):
@@ -47,7 +48,7 @@ def test_without_an_address_there_is_no_chat_model():
     assert made().chat is None
 
 
-def test_the_key_of_the_server_itself_is_sent_to_no_chat_model(monkeypatch):
+def test_the_keys_of_the_server_itself_and_of_its_encoder_are_sent_to_no_chat_model(monkeypatch):
     with ChatServer(said("[]")) as server:
         assert "authorization" not in asked(server)
         monkeypatch.setenv("TOOLHEADS_RERANK_API_KEY", "of-the-model")

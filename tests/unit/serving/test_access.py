@@ -43,7 +43,7 @@ def test_a_key_may_be_a_variable_of_the_environment(tmp_path):
 
 
 def test_one_key_may_come_from_the_environment_alone():
-    found = load_keys(environ={"TOOLHEADS_API_KEY": FULL_KEY}).find(FULL_KEY)
+    found = load_keys(environ={"TOOLHEADS_SERVER_KEY": FULL_KEY}).find(FULL_KEY)
     assert found is not None
     assert found.name == "environment"
     assert len(load_keys(environ={})) == 0
