@@ -9,7 +9,7 @@ from typing import Literal
 
 from toolheads.decide import Calibration, PickerSettings, packaged_settings
 from toolheads.domain import Tool
-from toolheads.errors import CalibrationError, ChatError
+from toolheads.errors import ChatError, ConfigError
 from toolheads.ports import Scorer
 from toolheads.rerank import ChatModel, LlmSettings
 
@@ -36,7 +36,8 @@ class Aids:
         """Thresholds for a need that comes without.
 
         Raises:
-            CalibrationError: If there are none for this scorer and this kind of catalogue.
+            ConfigError: If there are none for this scorer and this kind of catalogue.
+            CalibrationError: If those that were given are for another scorer.
         """
         if isinstance(self.thresholds, PickerSettings):
             return self.thresholds
@@ -46,7 +47,7 @@ class Aids:
         found = self.thresholds and packaged_settings(scorer, tools, self.false_binds)
         if not found:
             msg = "settings must be given, since this server has no thresholds for its scorer"
-            raise CalibrationError(msg)
+            raise ConfigError(msg)
         return found
 
 

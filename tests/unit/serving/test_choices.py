@@ -164,7 +164,7 @@ def test_a_need_without_thresholds_is_decided_by_those_of_the_server():
 def test_a_server_without_thresholds_says_that_they_must_be_given(thresholds):
     with served(aids=Aids(thresholds=thresholds)) as server:
         refused = server.post("/v1/decide", {"need": MAIL})
-    assert error_of(refused) == (503, "unavailable")
+    assert error_of(refused) == (400, "invalid_argument")
     assert "settings must be given" in refused.text
 
 
