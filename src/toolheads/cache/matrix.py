@@ -41,7 +41,6 @@ class StoredMatrix:
         each = np.atleast_1d(wanted)
         run = self._run(each)
         stored = self.stored(each) if run is None else run
-        # What is stored is finite: a cache takes nothing else.
         is_half = self.dtype == "float16"
         found = from_half(stored) if is_half else to_floats(stored, self.dtype)
         return found[0] if wanted.ndim == 0 else found
