@@ -96,7 +96,10 @@ def test_tools_may_be_one_json_array_and_thresholds_one_s_own(office, capsys):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--settings", "{}", "--false-binds", "0.1"), "false-binds must be left out with settings"),
+        (
+            ("--settings", "{}", "--false-binds", "0.1"),
+            "false-binds must be left out with settings",
+        ),
         (("--settings", '{"flor": 1}'), "a setting must be one of"),
         (("--settings", "nowhere.json"), "nowhere.json"),
         (("--settings", "{}", "--shortlist", "-1"), "shortlist must be >= 0"),

@@ -147,10 +147,16 @@ def lines(prompt):
     return [line[2:].split(":")[0] for line in prompt.splitlines() if line.startswith("- ")]
 
 
+class Repeats:
+    """A chat model that names the first candidates it is shown."""
+
+    def send(self, messages, *, system, reply_schema=None):
+        return json.dumps(lines(messages[0]["content"])[:3])
+
+
 @pytest.mark.parametrize("most", [4, 100])
 def test_candidates_are_shown_best_first_so_that_repeating_the_first_is_no_harm(most):
-    chat = Says()
-    chat.send = lambda messages, **_: json.dumps(lines(messages[0]["content"])[:3])
+    chat = Repeats()
     settings = RerankSettings(method="llm", top_n=3, llm=LlmSettings(most_candidates=most))
     assert rerank(GARDEN, MESSAGE, chat=chat, settings=settings).names == by_words(3)
 
