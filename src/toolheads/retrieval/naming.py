@@ -14,7 +14,8 @@ as the whole query, or between backticks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from toolheads.catalogue import api_name
 from toolheads.domain import Tool
@@ -26,6 +27,11 @@ _IDENTIFIER = re.compile(
     r"|[a-z0-9][A-Z]"  # getWeather
 )
 _TOUCHING = re.compile(r"[\w-]")
+
+_Shape = tuple[int, int]
+"""Length of a name, and where its first piece stands in it."""
+_Shapes = Mapping[_Shape, int]
+"""Shape → names of tools that have it, the longest first."""
 
 
 class Names:
@@ -42,9 +48,9 @@ class Names:
         """API name → id."""
         self._plain: dict[str, tuple[str, ...]] = {}
         """Plain name → ids, in order."""
-        self._longer: dict[str, tuple[tuple[str, int], ...]] = {}
-        """First piece → names of more than this piece and where it stands in them, the longest
-        first."""
+        self._shapes: dict[str, _Shapes] = {}
+        """First piece → the shapes of names of more than this piece. A server's name may begin ten
+        thousand ids, but they have a hundred lengths."""
         self._add(tools)
 
     def changed(self, gone: Iterable[Tool], new: Iterable[Tool]) -> Names:
@@ -56,16 +62,14 @@ class Names:
         """
         other = Names()
         other._api, other._ids = self._api.copy(), self._ids.copy()
-        other._plain, other._longer = self._plain.copy(), self._longer.copy()
+        other._plain, other._shapes = self._plain.copy(), self._shapes.copy()
+        gone = tuple(gone)
         for tool in gone:
             del other._ids[other._api.pop(tool.id)]
             left = tuple(i for i in other._plain.pop(tool.name) if i != tool.id)
             if left:
                 other._plain[tool.name] = left
-        for tool in gone:
-            for name in (tool.id, tool.name):
-                if not other.of(name):
-                    other._drop(name)
+        other._count(gone, -1)
         other._add(new)
         return other
 
@@ -94,37 +98,42 @@ class Names:
 
     def _at(self, text: str, start: int, piece: str) -> tuple[str, int]:
         """The longest name that begins here, and where; empty if none does."""
-        for name, offset in self._longer.get(piece, ()):
+        for length, offset in self._shapes.get(piece, ()):
             begin = start - offset
-            is_there = begin >= 0 and text.startswith(name, begin)
-            if is_there and not _TOUCHING.match(text, begin + len(name)):
+            name = text[begin : begin + length] if begin >= 0 else ""
+            if self.of(name) and not _TOUCHING.match(text, begin + length):
                 return name, begin
         return (piece if self.of(piece) else ""), start
 
     def _add(self, tools: Iterable[Tool]) -> None:
+        tools = tuple(tools)
         plain: dict[str, list[str]] = {}
-        longer: dict[str, set[tuple[str, int]]] = {}
         for tool in tools:
             name = self._api[tool.id] = api_name(tool.id)  # itself of one piece
             self._ids[name] = tool.id
             plain.setdefault(tool.name, []).append(tool.id)
-            for named in (tool.id, tool.name):
-                first = _PIECE.search(named)
-                if first is not None and len(first.group()) < len(named):
-                    longer.setdefault(first.group(), set()).add((named, first.start()))
         for name, ids in plain.items():
             self._plain[name] = tuple(sorted({*self._plain.get(name, ()), *ids}))
-        for piece, names in longer.items():
-            every = {*self._longer.get(piece, ()), *names}
-            self._longer[piece] = tuple(sorted(every, key=lambda n: (-len(n[0]), n[0])))
+        self._count(tools, 1)
 
-    def _drop(self, name: str) -> None:
-        first = _PIECE.search(name)
-        if first is not None and first.group() in self._longer:
-            names = self._longer.pop(first.group())
-            left = tuple(named for named in names if named[0] != name)
-            if left:
-                self._longer[first.group()] = left
+    def _count(self, tools: Iterable[Tool], sign: int) -> None:
+        """Count the shapes of the names of tools that come (1) or go (-1)."""
+        changes: dict[str, Counter[_Shape]] = {}
+        for tool in tools:
+            for name in {tool.id, tool.name}:
+                first = _PIECE.search(name)
+                if first is not None and len(first.group()) < len(name):
+                    shape = len(name), first.start()
+                    changes.setdefault(first.group(), Counter())[shape] += sign
+        for piece, change in changes.items():
+            counts = change + Counter(self._shapes.pop(piece, {}))  # without those at 0
+            if counts:
+                self._shapes[piece] = dict(sorted(counts.items(), key=_longest_first))
+
+
+def _longest_first(counted: tuple[_Shape, int]) -> tuple[int, int]:
+    (length, offset), _ = counted
+    return -length, offset
 
 
 def _is_marked(text: str, start: int, stop: int) -> bool:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import timeit
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,3 +101,14 @@ def test_changed_names_are_those_of_the_tools_made_anew(before, after):
     two = [tool for tool, is_in in zip(TOOLS, after, strict=False) if is_in]
     gone, new = [t for t in one if t not in two], [t for t in two if t not in one]
     assert vars(Names(one).changed(gone, new)) == vars(Names(two))
+
+
+def test_a_word_that_begins_thousands_of_names_takes_little_longer_than_one_of_ten():
+    text = "data " * 100 + "and data/tool_00007, data/tool_9"
+
+    def best_s(tools):
+        names = Names([Tool(f"data/tool_{n:05}", f"tool_{n:05}") for n in range(tools)])
+        assert names.in_text(text) == {"data/tool_00007"}
+        return min(timeit.repeat(lambda: names.in_text(text), number=5, repeat=5))
+
+    assert best_s(10_000) < 10 * best_s(10)
