@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date
 from pathlib import Path
@@ -28,6 +29,9 @@ from toolheads.usage.events import (
 _NAME = re.compile(r"usage-\d{4}-\d{2}-\d{2}\.jsonl")
 
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND
+
+_TRIES = 3
+"""How often lines are written anew because their file was removed under them."""
 
 _PRIVATE = 0o600
 """Of new files: what people asked for is for the account that serves them."""
@@ -103,6 +107,18 @@ class UsageWriter:
             ConfigError: If it breaks a rule of the format; nothing is written.
             OSError: If the file cannot be written.
         """
+        self.append(self.file_of(event), [self.line(event)])
+
+    def file_of(self, event: Event) -> str:
+        """The name of the file that an event goes to."""
+        return f"usage-{event.time.astimezone(UTC).date().isoformat()}.jsonl"
+
+    def line(self, event: Event) -> bytes:
+        """An event as it is written, with its line break.
+
+        Raises:
+            ConfigError: If it breaks a rule of the format.
+        """
         record = to_record(event)
         if not self._keep_texts:
             left_out = [name for name in TEXTS if record.pop(name, None)]
@@ -110,28 +126,60 @@ class UsageWriter:
                 msg = "a search must have a digest where texts are not kept, got none"
                 raise ConfigError(msg)
         try:
-            line = to_line(record) + b"\n"
+            return to_line(record) + b"\n"
         except LineError as e:
             msg = f"an event must be valid JSON, got: {e}"
             raise ConfigError(msg) from e
-        day = event.time.astimezone(UTC).date().isoformat()
-        path = self._folder / f"usage-{day}.jsonl"
+
+    def append(self, name: str, lines: Sequence[bytes]) -> int:
+        """Append lines to a file, each by a system call of its own.
+
+        Args:
+            name: Of the file.
+            lines: As `line` gives them.
+
+        Returns:
+            How many were written: fewer than all, the first ones, if it then failed.
+
+        Raises:
+            OSError: If the first of them cannot be written.
+        """
+        written = 0
+        for _ in range(_TRIES):
+            written, is_there = self._append(self._folder / name, lines)
+            if is_there:
+                break
+        return written
+
+    def _append(self, path: Path, lines: Sequence[bytes]) -> tuple[int, bool]:
+        """How many were written, and whether the file was still there after that."""
         try:
             descriptor = os.open(path, _APPEND, _PRIVATE)
         except FileNotFoundError:  # someone removed the folder
             self._make_folder()
             descriptor = os.open(path, _APPEND, _PRIVATE)
+        written = 0
         try:
             size = os.fstat(descriptor).st_size
             is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-            line = b"\n" + line if is_cut else line
-            if os.write(descriptor, line) < len(line):  # the disk is full; half a line is a fault
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            for line in lines:
+                _write_whole(descriptor, b"\n" + line if is_cut else line, path)
+                written, is_cut = written + 1, False
+        except OSError:
+            if not written:
+                raise
         finally:
+            is_there = os.fstat(descriptor).st_nlink > 0
             os.close(descriptor)
+        return written, is_there
 
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _write_whole(descriptor: int, line: bytes, path: Path) -> None:
+    if os.write(descriptor, line) < len(line):  # the disk is full; half a line is a fault
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def usage_files(folder: str | os.PathLike[str]) -> list[Path]:

@@ -11,9 +11,10 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby, islice
 from pathlib import Path
 
 from toolheads.errors import ConfigError
@@ -26,6 +27,12 @@ MOST_WAITING = 100_000
 """Events in the buffer; when it is full, the oldest is lost."""
 
 _PRUNE_EVERY_S = 60.0
+
+_GATHER_S = 0.05
+"""How long the thread gathers events: to be woken for each would slow what they are recorded of."""
+
+_MOST_AT_ONCE = 1_000
+"""Events that are written without a look at what else there is."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +88,8 @@ class UsageRecorder:
         self._pruned, self._is_full = -_PRUNE_EVERY_S, False
         self._changed = threading.Condition()
         self._is_closing = False
+        self._in_a_hurry = 0
+        """Callers of `flush`."""
         self._thread = threading.Thread(target=self._work, name="toolheads-usage", daemon=True)
         self._thread.start()
 
@@ -94,7 +103,8 @@ class UsageRecorder:
                 self._waiting.popleft()
                 self._lost += 1
             self._waiting.append(event)
-            self._changed.notify_all()
+            if len(self._waiting) == 1:  # else the thread knows, and gathers
+                self._changed.notify_all()
 
     def digest(self, kind: str, text: str) -> str:
         """See `KeyedDigests.of`."""
@@ -110,7 +120,11 @@ class UsageRecorder:
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is written; whether that is so."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, timeout_s)
+            self._in_a_hurry += 1
+            self._changed.notify_all()
+            is_done = self._changed.wait_for(lambda: not self._waiting, timeout_s)
+            self._in_a_hurry -= 1
+            return is_done
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what waits, for as long as is given, and end."""
@@ -134,40 +148,67 @@ class UsageRecorder:
                 self._changed.wait_for(lambda: self._waiting or self._is_closing)
                 if not self._waiting:
                     return
-                event = self._waiting[0]
-            failed = self._write(event)
+                self._changed.wait_for(lambda: self._is_closing or self._in_a_hurry, _GATHER_S)
+                events = list(islice(self._waiting, _MOST_AT_ONCE))
+            left, failed = self._write(events)
             with self._changed:
-                if failed is None:
-                    # Unless the buffer ran over meanwhile, and lost it after it was written.
-                    if self._waiting and self._waiting[0] is event:
-                        self._waiting.popleft()
-                    self._changed.notify_all()
-                else:
+                self._put_back(events, left)
+                self._changed.notify_all()
+                if failed is not None:
                     self._changed.wait_for(lambda: not self._waiting, self._retry_s)
 
-    def _write(self, event: Event) -> str | None:
-        """Write an event, or leave it out for good; why it has to wait if neither is possible."""
+    def _put_back(self, events: Sequence[Event], left: Sequence[Event]) -> None:
+        """Take events off the head of the buffer, but for those that have to wait."""
+        waits = {id(event) for event in left}
+        still = []
+        for event in events:
+            # Unless the buffer ran over meanwhile, and lost it after it was written.
+            if self._waiting and self._waiting[0] is event:
+                self._waiting.popleft()
+                if id(event) in waits:
+                    still.append(event)
+        self._waiting.extendleft(reversed(still))
+
+    def _write(self, events: Sequence[Event]) -> tuple[Sequence[Event], str | None]:
+        """Write events, or leave them out for good.
+
+        Returns:
+            Those that have to wait, and why; None where they need not for long.
+        """
+        left = list(events)
         try:
             self._prune()
             if self._is_full:
-                self._drop("the log is as large as it may get")
-                return None
+                for _ in events:
+                    self._drop("the log is as large as it may get")
+                return [], None
             if not self._digests.is_kept:
                 self._digests.keep()
-            self._writer.write(event)
-        except ConfigError as e:
-            self._drop(str(e))
-            return None
+            lines = [(event, line) for event in events if (line := self._line(event))]
+            left = [event for event, _ in lines]
+            for name, of_file in groupby(lines, lambda one: self._writer.file_of(one[0])):
+                of_day = [line for _, line in of_file]
+                written = self._writer.append(name, of_day)
+                self._written, left = self._written + written, left[written:]
+                if written < len(of_day):  # the next try says why
+                    return left, None
         except OSError as e:
             self._failures += 1
             if self._error is None:
                 logger.warning("usage events wait, %s cannot be written: %s", self.folder, e)
             self._error = e.strerror or str(e)
-            return self._error
+            return left, self._error
         if self._error is not None:
             logger.warning("usage events are written again to %s", self.folder)
-        self._written, self._error = self._written + 1, None
-        return None
+        self._error = None
+        return left, None
+
+    def _line(self, event: Event) -> bytes | None:
+        try:
+            return self._writer.line(event)
+        except ConfigError as e:
+            self._drop(str(e))
+            return None
 
     def _drop(self, why: str) -> None:
         if not self._lost:

@@ -165,3 +165,62 @@ def test_half_a_line_on_a_full_disk_is_an_error_and_costs_no_other_line(tmp_path
     writer.write(search(1, 0))
     log = read_usage(tmp_path / "log")
     assert (len(log.searches), len(log.faults)) == (1, 1)
+
+
+def test_lines_that_are_appended_together_are_whole_system_calls_of_their_own(tmp_path, spied):
+    """So that other processes, which append to the same file, never write into a line."""
+    writer = UsageWriter(tmp_path, keep_texts=True)
+    lines = [writer.line(event) for event in EVENTS]
+    assert writer.append(writer.file_of(EVENTS[0]), lines) == len(EVENTS)
+    assert spied["write"] == lines
+    assert len(spied["open"]) == 1
+
+
+def test_lines_are_written_anew_where_the_file_is_removed_under_them(tmp_path, monkeypatch):
+    writer = UsageWriter(tmp_path, keep_texts=True)
+    write, removed = os.write, []
+
+    def write_and_remove(descriptor, line):
+        count = write(descriptor, line)
+        if len(removed) < 2:
+            removed.append(line)
+            for path in tmp_path.iterdir():
+                path.unlink()
+        return count
+
+    monkeypatch.setattr(os, "write", write_and_remove)
+    lines = [writer.line(event) for event in EVENTS]
+    assert writer.append(writer.file_of(EVENTS[0]), lines) == len(EVENTS)
+    assert read_usage(tmp_path).lines == len(EVENTS)
+
+
+def test_a_disk_that_fills_up_says_how_many_lines_were_written(tmp_path, monkeypatch):
+    writer = UsageWriter(tmp_path, keep_texts=True)
+    name, lines = writer.file_of(EVENTS[0]), [writer.line(event) for event in EVENTS]
+    write, left = os.write, [sum(map(len, lines[:2])) + 5]
+
+    def write_what_fits(descriptor, line):
+        fits = line[: left[0]]
+        left[0] -= len(fits)
+        return write(descriptor, fits)
+
+    monkeypatch.setattr(os, "write", write_what_fits)
+    assert writer.append(name, lines) == 2
+    with pytest.raises(OSError, match="No space left"):
+        writer.append(name, lines[2:])
+    left[0] = 1 << 20
+    assert writer.append(name, lines[2:]) == 3
+    log = read_usage(tmp_path)
+    assert (log.lines - len(log.faults), len(log.faults)) == (5, 1)  # the half line
+
+
+@pytest.fixture
+def spied(monkeypatch):
+    """Lines that are written and files that are opened."""
+    seen = {"write": [], "open": []}
+    write, open_ = os.write, os.open
+    monkeypatch.setattr(
+        os, "write", lambda d, line: (seen["write"].append(line), write(d, line))[1]
+    )
+    monkeypatch.setattr(os, "open", lambda *a: (seen["open"].append(a[0]), open_(*a))[1])
+    return seen

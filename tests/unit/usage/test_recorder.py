@@ -127,7 +127,7 @@ def test_a_full_buffer_loses_the_oldest_events_and_counts_them(tmp_path, recorde
 
 def test_recording_does_not_wait_for_the_disk(tmp_path, recorders, monkeypatch):
     is_free = threading.Event()
-    monkeypatch.setattr(UsageWriter, "write", lambda *_: is_free.wait(PATIENCE_S))
+    monkeypatch.setattr(UsageWriter, "line", lambda *_: is_free.wait(PATIENCE_S) and None)
     recorder = recorders(tmp_path / "usage")
     for number in range(3):
         recorder.record(search(number, number))  # comes back though nothing is written yet
@@ -187,3 +187,63 @@ def test_a_file_that_is_no_key_is_refused(tmp_path):
     (tmp_path / ".key").write_bytes(b"short")
     with pytest.raises(ConfigError, match=r"\.key must be a key of 32 bytes, got 5; remove it"):
         UsageRecorder(tmp_path)
+
+
+def test_a_burst_of_events_wakes_the_writer_seldom(tmp_path, recorders, monkeypatch):
+    """It would take the interpreter from the searches that it records."""
+    opened, append = [], UsageWriter.append
+    monkeypatch.setattr(UsageWriter, "append", lambda *a: (opened.append(len(a[2])), append(*a))[1])
+    recorder = recorders(tmp_path / "usage")
+    for number in range(500):
+        recorder.record(search(number, number))
+    assert recorder.flush(PATIENCE_S)
+    assert sum(opened) == 500
+    assert len(opened) <= 10
+
+
+def test_an_event_is_written_soon_though_nobody_asks(tmp_path, recorders):
+    recorder = recorders(tmp_path / "usage")
+    recorder.record(search(1, 0))
+    wait = threading.Event()
+    for _ in range(1000):
+        if recorder.status().written:
+            break
+        wait.wait(0.01)
+    assert recorder.status().written == 1
+
+
+def test_a_bad_event_among_good_ones_costs_itself_alone(tmp_path, recorders):
+    folder = blocked(tmp_path)
+    recorder = recorders(folder)
+    events = [search(n, n, shown=("a", "a") if n in (1, 4) else "ab") for n in range(6)]
+    for event in events:
+        recorder.record(event)
+    failed_once(recorder)
+    (tmp_path / "file").unlink()
+    assert recorder.flush(PATIENCE_S)
+    assert [one.search_id for one in read_usage(folder).searches] == ["s0", "s2", "s3", "s5"]
+    assert (recorder.status().written, recorder.status().lost) == (4, 2)
+
+
+def test_what_waits_is_written_in_order_after_a_disk_that_was_full(
+    tmp_path, recorders, monkeypatch
+):
+    append, room = UsageWriter.append, [2]
+
+    def append_what_fits(writer, name, lines):
+        fits = lines[: room[0]]
+        if not fits:
+            room[0] = 100
+            raise OSError(28, "No space left on device")
+        room[0] -= len(fits)
+        return append(writer, name, fits)
+
+    monkeypatch.setattr(UsageWriter, "append", append_what_fits)
+    recorder = recorders(tmp_path / "usage")
+    for number in range(5):
+        recorder.record(search(number, number))
+    assert recorder.flush(PATIENCE_S)
+    assert [one.search_id for one in read_usage(tmp_path / "usage").searches] == [
+        f"s{number}" for number in range(5)
+    ]
+    assert (recorder.status().written, recorder.status().failures) == (5, 1)
