@@ -198,6 +198,17 @@ def test_a_chunked_body_without_an_end_is_refused_at_the_limit(server):
     assert b'"code":"body_too_large"' in answer
 
 
+def test_headers_without_an_end_are_not_taken_into_memory(server):
+    """With the quicker parser, which these tests install, the server would take them all."""
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname, parts.port), PATIENCE_S) as connection:
+        connection.sendall(b"GET /v1/tools HTTP/1.1\r\nHost: localhost\r\n")
+        with pytest.raises(ConnectionError):
+            for number in range(2_500):  # 20 MB
+                connection.sendall(b"X-%d: %s\r\n" % (number, b"a" * 8_000))
+    assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
 def test_a_connection_is_kept_for_many_requests(server):
     with httpx.Client(base_url=server.url) as client:
         ports = set()

@@ -120,6 +120,8 @@ def run_http(
     """
     config = uvicorn.Config(
         app,
+        # The quicker parser, where it is installed, takes headers without an end into memory.
+        http="h11",
         lifespan="on",
         ws="none",
         log_config=None,
