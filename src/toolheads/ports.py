@@ -95,11 +95,17 @@ class VectorIndex(Protocol):
            holds none of them.
         6. Searches may run while `apply` does, from any thread: each sees the rows before or after.
         7. A failure of the store is an IndexStoreError; a damaged file is found, not searched.
+        8. Where `is_at_hand` says so, a search opens no file and asks no other process.
     """
 
     @property
     def width(self) -> int:
         """d, entries of a row."""
+        ...
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether `search` would wait for no other process, and read no row for the first time."""
         ...
 
     @property

@@ -6,6 +6,7 @@ every adapter and against indexes that are broken on purpose.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -247,6 +248,33 @@ def holds_no_rows_of_another_space(home: Home) -> None:
         assert home.open(SPACE).keys() == set(KEYS)
 
 
+def reads_and_asks_nothing_where_it_is_at_hand(home: Home) -> None:
+    index = filled(home)
+    index.search(QUERIES, 3)
+    if index.is_at_hand:
+        assert events_of(lambda: index.search(QUERIES, 3)) == []
+    if home.lasts:
+        index.close()
+        assert not home.open(SPACE).is_at_hand  # nobody has looked at its rows yet
+
+
+def events_of(call: Callable[[], object]) -> list[str]:
+    """What a call asks of the system, as far as the interpreter knows: files and connections."""
+    here, seen, is_on = threading.get_ident(), [], True
+
+    def hear(event: str, _: object) -> None:
+        about = event == "open" or event.startswith(("socket.", "subprocess."))
+        if is_on and about and threading.get_ident() == here:
+            seen.append(event)
+
+    sys.addaudithook(hear)  # stays for good, so it is told to be quiet
+    try:
+        call()
+    finally:
+        is_on = False
+    return seen
+
+
 def searches_see_the_rows_before_or_after(home: Home) -> None:
     """Two sets take turns; whoever looks sees one of them whole, with its own products."""
     index = filled(home)
@@ -323,5 +351,6 @@ CONTRACT = [
     holds_no_rows_of_another_space,
     searches_see_the_rows_before_or_after,  # 6
     fails_as_an_index_store_once_closed,  # 7
+    reads_and_asks_nothing_where_it_is_at_hand,  # 8
     has_the_width_it_was_opened_with,
 ]

@@ -6,6 +6,7 @@ import itertools
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,7 @@ class Plain:
         self.rows = kept
         self.lock = threading.Lock()
         self.is_open = True
+        self.is_at_hand = False
 
     def all_rows(self):
         if not self.is_open:
@@ -209,6 +211,7 @@ class Plain:
             raise ShapeError(f"queries must have shape (n, {WIDTH}), got {queries.shape}")
         if not isinstance(k, int) or k < 1:
             raise ConfigError(f"k must be >= 1, got {k}")
+        self.is_at_hand = True
         with self.lock:
             return [self.one(query, k, len(queries)) for query in queries]
 
@@ -400,6 +403,18 @@ class OpenForEver(Plain):
         pass
 
 
+class AtHandTooSoon(Plain):
+    def __init__(self, kept):
+        super().__init__(kept)
+        self.is_at_hand = True
+
+
+class ReadsAgain(Plain):
+    def search(self, queries, k):
+        with Path(__file__).open("rb"):
+            return super().search(queries, k)
+
+
 class OtherWidth(Plain):
     width = WIDTH + 1
 
@@ -430,6 +445,8 @@ BROKEN = {
     OneSpace: contract.holds_no_rows_of_another_space,
     InTwoSteps: contract.searches_see_the_rows_before_or_after,
     OpenForEver: contract.fails_as_an_index_store_once_closed,
+    AtHandTooSoon: contract.reads_and_asks_nothing_where_it_is_at_hand,
+    ReadsAgain: contract.reads_and_asks_nothing_where_it_is_at_hand,
     OtherWidth: contract.has_the_width_it_was_opened_with,
 }
 

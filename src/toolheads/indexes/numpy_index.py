@@ -52,6 +52,11 @@ class NumpyIndex:
         return True
 
     @property
+    def is_at_hand(self) -> bool:
+        """Once the rows have been read and checked."""
+        return self._store.is_checked
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """What was found damaged since the index was opened, and left out; one line for each."""
         return self._store.faults
@@ -74,7 +79,12 @@ class NumpyIndex:
 
     def gather(self, keys: Sequence[str]) -> Floats:
         """See `toolheads.ports.VectorIndex`."""
-        return self._store.checked().gather(checked_keys(keys, "keys"))
+        rows = self._store.checked()
+        try:
+            return rows.gather(keys)
+        except (KeyError, TypeError):  # to check all of them every time costs more than to find them
+            checked_keys(keys, "keys")
+            raise
 
     def refresh(self) -> None:
         """Take over what another process wrote.

@@ -8,6 +8,7 @@ is a function of one query and one stored row, whichever index found it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,8 @@ def exact_scores(query: Floats, rows: Floats) -> Floats:
 
 def best_first(keys: Sequence[str], scores: Floats, k: int) -> tuple[list[str], Floats]:
     """The k best of n keys and scores, best first, ties by key."""
-    order = sorted(range(len(keys)), key=lambda i: (-scores[i], keys[i]))[:k]
+    # Numbers of Python compare many times as fast as those of an array.
+    order = [i for _, _, i in sorted(zip((-scores).tolist(), keys, count(), strict=False))[:k]]
     return [keys[i] for i in order], scores[order]
 
 

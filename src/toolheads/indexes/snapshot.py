@@ -78,6 +78,7 @@ class Snapshot:
         self.parts, self.width = tuple(parts), width
         sizes = [len(part.segment.keys) for part in self.parts]
         self._ends: Ids = np.cumsum(sizes, dtype=np.int64)
+        self._starts: Ids = self._ends - sizes
         self._alive_rows = sum(part.alive for part in self.parts)
 
     def __len__(self) -> int:
@@ -105,21 +106,26 @@ class Snapshot:
             start += len(part.segment.keys)
         return None
 
-    def key(self, row: int) -> str:
-        """Key of a row."""
-        number = int(np.searchsorted(self._ends, row, side="right"))
-        segment = self.parts[number].segment
-        return segment.keys[row - int(self._ends[number]) + len(segment.keys)]
+    def keys_of(self, rows: Ids) -> list[str]:
+        """Keys of (n,) row numbers."""
+        if len(self.parts) == 1:
+            own = self.parts[0].segment.keys
+            return [own[row] for row in rows.tolist()]
+        numbers = np.searchsorted(self._ends, rows, side="right")
+        places = rows - self._starts[numbers]
+        keys = [part.segment.keys for part in self.parts]
+        return [keys[n][row] for n, row in zip(numbers.tolist(), places.tolist(), strict=True)]
 
     def floats(self, rows: Ids) -> Floats:
         """(n, d) float32 of (n,) row numbers."""
+        if len(self.parts) == 1:
+            return self.parts[0].segment.rows.floats(rows)
         out = np.empty((len(rows), self.width), np.float32)
         numbers = np.searchsorted(self._ends, rows, side="right")
         for number in np.unique(numbers):
             segment = self.parts[number].segment
             places = np.flatnonzero(numbers == number)
-            first = int(self._ends[number]) - len(segment.keys)
-            out[places] = segment.rows.floats(rows[places] - first)
+            out[places] = segment.rows.floats(rows[places] - self._starts[number])
         return out
 
     def gather(self, keys: Sequence[str]) -> Floats:
@@ -128,6 +134,9 @@ class Snapshot:
         Raises:
             KeyError: If a key is not there.
         """
+        if len(self.parts) == 1 and not self.parts[0].dead:
+            places = self.parts[0].segment.places
+            return self.floats(np.array([places[key] for key in keys], np.int64))
         found = [self.find(key) for key in keys]
         rows = [row for row in found if row is not None]
         if len(rows) < len(found):
@@ -150,7 +159,7 @@ class Snapshot:
         blocks = [rows[start : start + at_once] for start in range(0, len(rows), at_once)]
         scores = [exact_scores(query, self.floats(block)) for block in blocks]
         joined = np.concatenate([np.empty(0, np.float32), *scores])
-        return best_first([self.key(int(row)) for row in rows], joined, k)
+        return best_first(self.keys_of(rows), joined, k)
 
     def search(self, queries: Floats, k: int) -> list[tuple[list[str], Floats]]:
         """See `toolheads.ports.VectorIndex.search`."""

@@ -14,6 +14,8 @@ from toolheads.retrieval.state import Floor, State
 from toolheads.scorers.exact import Doubles, QueryProjections
 from toolheads.scorers.rank_fusion import best_first
 
+_NONE: Ids = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -105,6 +107,8 @@ def found_by_words(
 def named_rows(state: State, text: str, sources: Collection[str] | None) -> Ids:
     """Rows of the tools that a query names and that may be found, rising."""
     ids = state.names.in_text(text)
+    if not ids:
+        return _NONE
     rows = np.array(sorted(state.snapshot.row_of[tool_id] for tool_id in ids), np.int64)
     allowed = state.allowed(sources) if len(rows) else None
     return rows if allowed is None else rows[allowed[rows]]
@@ -113,7 +117,8 @@ def named_rows(state: State, text: str, sources: Collection[str] | None) -> Ids:
 def _with_named(
     rows: Ids, scores: Doubles, named: Ids, k: int | None, score_of: Callable[[Ids], Doubles]
 ) -> Found:
-    nothing = not len(rows) and not len(named)
+    if not len(named):
+        return Found(rows, scores, named, not len(rows), score_of)
     left_out = np.setdiff1d(named, rows)
     if len(left_out):
         if k is not None:  # named tools take the last places
@@ -126,4 +131,4 @@ def _with_named(
         scores = np.concatenate([scores, score_of(left_out)])
         order = np.lexsort((rows, -scores))
         rows, scores = rows[order], scores[order]
-    return Found(rows, scores, rows[np.isin(rows, named)], nothing, score_of)
+    return Found(rows, scores, rows[np.isin(rows, named)], False, score_of)

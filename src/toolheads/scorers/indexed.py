@@ -10,7 +10,7 @@ algorithm of Fagin et al. (2003), Optimal Aggregation Algorithms for Middleware,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,6 +31,11 @@ _GATHERED_AT_ONCE = 4096
 
 _FEW = 256
 """So many tools are scored without asking the index which of them are near."""
+
+_NONE: Ids = np.empty(0, np.int64)
+
+_MARGIN = 16
+"""Rows beyond those wanted, so that ties and rounding seldom need a second look."""
 
 _DEEPER = 4
 """How many times as many rows the index is asked for when the last ones prove nothing."""
@@ -54,6 +59,10 @@ class IndexedRows:
     """A bound of the length of any row."""
     mean: Floats | None = None
     """(d,) the mean row, which stands for those that are missing; None for zeros."""
+    missing: Ids = field(default_factory=lambda: np.empty(0, np.int64))
+    """Tools without a row, rising."""
+    are_apart: bool = False
+    """Whether every row is of one tool."""
 
     @classmethod
     def of(
@@ -69,19 +78,19 @@ class IndexedRows:
         order = np.argsort(row_of, kind="stable")
         order = order[row_of[order] >= 0]
         bounds = np.searchsorted(row_of[order], np.arange(len(places) + 1))
-        return cls(tuple(places), places, row_of, order, bounds, longest, mean)
+        missing = np.flatnonzero(row_of < 0)
+        are_apart = len(order) == len(places)
+        return cls(tuple(places), places, row_of, order, bounds, longest, mean, missing, are_apart)
 
     def __len__(self) -> int:
         return len(self.row_of)
 
-    @property
-    def missing(self) -> Ids:
-        """Tools without a row, rising."""
-        return np.flatnonzero(self.row_of < 0)
-
     def tools_of(self, keys: Iterable[str]) -> Ids:
         """The tools of these keys; a key of no tool is passed over."""
-        places = np.array([self.place_of[key] for key in keys if key in self.place_of], np.int64)
+        place_of = self.place_of
+        places = np.array([place_of[key] for key in keys if key in place_of], np.int64)
+        if self.are_apart:
+            return self.order[places]
         first, counts = self.bounds[places], self.bounds[places + 1] - self.bounds[places]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         tools: Ids = self.order[np.repeat(first, counts) + within]
@@ -112,12 +121,15 @@ class IndexedSearch:
     ) -> None:
         self._index, self._rows = index, rows
         self._queries, self._row = queries, row
-        self._added = np.zeros(len(rows)) if added is None else added
-        may = np.ones(len(rows), np.bool_) if allowed is None else allowed
-        self._open: Bools = may.copy()
+        self._added = added
+        self._open: Bools = np.ones(len(rows), np.bool_) if allowed is None else allowed.copy()
         """Tools that may be found and are not scored yet."""
+        self._left = len(rows) if allowed is None else int(np.count_nonzero(allowed))
+        """How many these are."""
         self._scores: Doubles = np.full(len(rows), -np.inf)
-        self._found = int(may.sum())
+        self._scored: list[Ids] = []
+        """Tools that are scored, in parts without a tool in two."""
+        self._found = self._left
 
     def top(self, k: int, *, depth: int = 100) -> tuple[Ids, Doubles]:
         """The k best tools.
@@ -133,44 +145,76 @@ class IndexedSearch:
         if k == 0:
             return np.empty(0, np.int64), np.empty(0)
         self._score_missing()
-        depth = max(depth, k)
-        if int(self._open.sum()) <= max(depth, _FEW):
+        depth = max(self._first_depth(k, depth), k)
+        if self._left <= max(depth, _FEW):
             self.score(np.flatnonzero(self._open))
-        else:
-            self.score(self._best_added(depth))
-        while self._open.any():
+        elif self._added is not None:
+            self.score(self._best_added(self._added, depth))
+        while self._left:
             bound = self._score_found(depth)
-            unscored = np.flatnonzero(self._open)
-            done = best_first(self._scores, np.flatnonzero(self._scores > -np.inf), k)[1]
-            is_full = len(done) == k
-            if is_full and not self._index.is_exact:
-                break
-            if is_full:
-                # The sum rounds on its own; a tool that ties with the last one counts.
-                reach = self._added[unscored] + bound
-                least = done[-1] - 1e-12 * max(1.0, abs(done[-1]), abs(bound))
-                unscored = unscored[reach >= least]
-                if len(unscored) <= depth:
-                    self.score(unscored)
+            done = self._best(k)
+            if len(done[0]) == k:
+                near = self._within_reach(bound, float(done[1][-1]))
+                if not len(near):
+                    return done
+                if len(near) <= depth:
+                    self.score(near)
                     break
             if depth >= len(self._index):
-                self.score(unscored)
+                self.score(np.flatnonzero(self._open))
                 break
             depth *= _DEEPER
-        return best_first(self._scores, np.flatnonzero(self._scores > -np.inf), k)
+        return self._best(k)
 
     def score(self, tools: Ids) -> Doubles:
         """(c,) float64 exact scores of some tools."""
         new = tools[self._scores[tools] == -np.inf]
-        self._open[new] = False
+        if not len(new):
+            return self._scores[tools]
+        self._count(new)
         for start in range(0, len(new), _GATHERED_AT_ONCE):
             part = new[start : start + _GATHERED_AT_ONCE]
-            own, inverse = np.unique(self._rows.row_of[part], return_inverse=True)
-            keys = [self._rows.keys[i] for i in own.tolist()]
-            parts = exact_parts(self._queries, self._row, self._gather(keys))
-            dense = weighed(self._queries, *parts)
-            self._scores[part] = dense[inverse] + self._added[part]
+            own, inverse = self._rows.row_of[part], None
+            if not self._rows.are_apart:
+                own, inverse = np.unique(own, return_inverse=True)
+            keys = self._rows.keys
+            rows = self._gather([keys[i] for i in own.tolist()])
+            dense = weighed(self._queries, *exact_parts(self._queries, self._row, rows))
+            if inverse is not None:
+                dense = dense[inverse]
+            self._scores[part] = dense if self._added is None else dense + self._added[part]
         return self._scores[tools]
+
+    def _first_depth(self, k: int, depth: int) -> int:
+        """A list of the very products that count proves itself a little beyond k."""
+        _, clauses = self._queries.of(self._row)
+        is_one = self._added is None and not (len(clauses) and self._queries.clause_weight)
+        return min(depth, k + _MARGIN) if is_one and self._index.is_exact else depth
+
+    def _count(self, tools: Ids) -> None:
+        """These are about to be scored."""
+        self._left -= int(np.count_nonzero(self._open[tools]))
+        self._open[tools] = False
+        self._scored.append(tools)
+
+    def _best(self, k: int) -> tuple[Ids, Doubles]:
+        """The k best of those that are scored."""
+        return best_first(self._scores, np.concatenate([_NONE, *self._scored]), k)
+
+    def _within_reach(self, bound: float, last: float) -> Ids:
+        """Tools that are not scored and may be better than the last of the best.
+
+        Args:
+            bound: What their dense scores are at most.
+            last: The score of the last.
+        """
+        if not self._index.is_exact:
+            return _NONE
+        # The sum rounds on its own; a tool that ties with the last one counts.
+        least = last - 1e-12 * max(1.0, abs(last), abs(bound))
+        if self._added is None:
+            return np.flatnonzero(self._open) if bound >= least else _NONE
+        return np.flatnonzero(self._open & (self._added + bound >= least))
 
     def _gather(self, keys: list[str]) -> Floats:
         try:
@@ -185,17 +229,17 @@ class IndexedSearch:
         if not len(missing):
             return
         mean = self._rows.mean
-        dense = np.zeros(1)
+        dense = 0.0
         if mean is not None:
-            dense = weighed(self._queries, *exact_parts(self._queries, self._row, mean[None]))
+            parts = exact_parts(self._queries, self._row, mean[None])
+            dense = float(weighed(self._queries, *parts)[0])
         wanted = missing[self._open[missing]]
-        self._scores[wanted] = dense[0] + self._added[wanted]
-        self._open[missing] = False
+        self._count(wanted)
+        self._scores[wanted] = dense if self._added is None else dense + self._added[wanted]
 
-    def _best_added(self, count: int) -> Ids:
+    def _best_added(self, added: Doubles, count: int) -> Ids:
         """Tools that may be found for what is added to them alone, at most `count`."""
-        candidates = np.flatnonzero(self._open & (self._added > 0))
-        return best_first(self._added, candidates, count)[0]
+        return best_first(added, np.flatnonzero(self._open & (added > 0)), count)[0]
 
     def _score_found(self, depth: int) -> float:
         """Score what the index finds; a bound of the dense score of all it does not find."""
@@ -208,7 +252,7 @@ class IndexedSearch:
             found.append(self._rows.tools_of(keys))
             # A list that holds every row leaves nothing out.
             ends.append(float(products[-1]) + slack if len(keys) == depth else -np.inf)
-        tools = np.unique(np.concatenate(found))
+        tools = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
         self.score(tools[self._open[tools]])
         weight = self._queries.clause_weight
         clause = max(ends[1:], default=ends[0])

@@ -13,7 +13,7 @@ class PlainIndex:
         depths: The k of each search.
     """
 
-    is_exact = True
+    is_exact = is_at_hand = True
 
     def __init__(self, width):
         self.width = width

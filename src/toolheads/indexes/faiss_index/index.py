@@ -157,6 +157,11 @@ class FaissIndex:
         return self._parameters.is_exact
 
     @property
+    def is_at_hand(self) -> bool:
+        """Once the rows have been read and checked."""
+        return self._store.is_checked
+
+    @property
     def about(self) -> dict[str, Any]:
         """The structure that searches use now, in JSON types; empty before there is one.
 

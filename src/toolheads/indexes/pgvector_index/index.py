@@ -131,6 +131,11 @@ class PgvectorIndex:
         return not self._table.has_hnsw
 
     @property
+    def is_at_hand(self) -> bool:
+        """Never: the database is another process."""
+        return False
+
+    @property
     def faults(self) -> tuple[str, ...]:
         """None: the database looks after its own files."""
         return ()

@@ -144,6 +144,10 @@ class Folder:
         with suppress(OSError):
             (self.path / segment.file).unlink(missing_ok=True)
 
+    def has_checked(self, parts: Iterable[Part]) -> bool:
+        """Whether these segments were read and compared with what was written."""
+        return all(part.segment.file in self._checked for part in parts)
+
     def damaged(self, parts: Iterable[Part], *, again: bool = False) -> dict[str, str]:
         """Segment files that do not hold the rows that were written. From any thread.
 

@@ -66,6 +66,11 @@ class RowStore:
         """What was found damaged since the index was opened, and left out; one line for each."""
         return tuple(self._folder.faults) if self._folder else ()
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether all rows were read and checked in this process, or made in it."""
+        return self._folder is None or self._folder.has_checked(self.snapshot.parts)
+
     def checked(self) -> Snapshot:
         """All rows, after those that were not yet read in this process are read and checked.
 
