@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import partial
 
 from toolheads.errors import EncoderError
@@ -14,6 +16,59 @@ from toolheads.retrieval.settings import RetrieverSettings
 from toolheads.retrieval.workers import Workers
 from toolheads.scorers.exact import QueryProjections
 from toolheads.scorers.recipe import Recipe
+
+_EARLY_S = 0.001
+"""Timers may end a wait a moment early."""
+
+
+class VectorOnItsWay:
+    """The vector of one query that the encoder was asked for.
+
+    Args:
+        future: What the encoder will have given.
+        deadline_s: Longest wait for it, from now.
+        patience_s: A wait of so long that ends without a vector is a failure of the encoder.
+        watch: Is told of that.
+    """
+
+    def __init__(
+        self,
+        future: Future[QueryProjections],
+        deadline_s: float,
+        patience_s: float,
+        watch: EncoderWatch,
+    ) -> None:
+        self._future, self._patience_s, self._watch = future, patience_s, watch
+        self._deadline_s, self._began = deadline_s, time.monotonic()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left to wait."""
+        return max(0.0, self._began + self._deadline_s - time.monotonic())
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Call this once the encoder has answered or failed, in any thread; at once if it has."""
+        self._future.add_done_callback(lambda _: call())
+
+    def wait(self) -> None:
+        """Wait until it is there, for as long as may be."""
+        with suppress(TimeoutError, CancelledError):
+            self._future.exception(timeout=self.left_s)
+
+    def outcome(self) -> QueryProjections | str:
+        """What there is now: the projections, or in one line why there are none."""
+        future = self._future
+        if not future.done() and future.cancel():
+            return f"the encoder was busy with other queries for {self._deadline_s:g} s"
+        if future.cancelled():
+            return "the encoder was busy with other queries"
+        if future.done():
+            error = future.exception()
+            return one_line(error) if error is not None else future.result()
+        reason = f"the encoder gave no vector within {self._deadline_s:g} s"
+        if time.monotonic() - self._began >= self._patience_s - _EARLY_S:
+            self._watch.failed(reason)
+        return reason
 
 
 class QueryVectors:
@@ -49,6 +104,16 @@ class QueryVectors:
             scope: Whose it is.
             deadline_s: Longest wait; 0 looks into the cache alone.
         """
+        found = self.begin(text, scope, deadline_s)
+        if not isinstance(found, VectorOnItsWay):
+            return found
+        found.wait()
+        return found.outcome()
+
+    def begin(
+        self, text: str, scope: str, deadline_s: float
+    ) -> QueryProjections | str | VectorOnItsWay:
+        """As `find`, but what has to be waited for is given back before it is there."""
         # While the encoder has other weights, or none can say, what it gave before is not used.
         if not self._watch.is_usable and self._watch.embedder is None:
             return self._watch.breaker.reason or "the encoder is being started"
@@ -60,22 +125,10 @@ class QueryVectors:
             return self._watch.breaker.reason or "the encoder failed"
         if deadline_s <= 0:
             return "the query is not cached and may not wait for the encoder"
-        began = time.monotonic()
         future = self._started(key)
         if future is None:
             return f"{self._settings.waiting} queries wait for the encoder"
-        try:
-            error = future.exception(timeout=deadline_s)
-        except TimeoutError:
-            if future.cancel():
-                return f"the encoder was busy with other queries for {deadline_s:g} s"
-            reason = f"the encoder gave no vector within {deadline_s:g} s"
-            if time.monotonic() - began >= self._settings.deadline_s:
-                self._watch.failed(reason)
-            return reason
-        except CancelledError:
-            return "the encoder was busy with other queries"
-        return one_line(error) if error is not None else future.result()
+        return VectorOnItsWay(future, deadline_s, self._settings.deadline_s, self._watch)
 
     def forget(self) -> None:
         """Drop all vectors: other weights made them."""

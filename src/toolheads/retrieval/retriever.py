@@ -22,6 +22,7 @@ from toolheads.retrieval.building import Scoring, Wish
 from toolheads.retrieval.encoding import Encoding
 from toolheads.retrieval.following import Follower
 from toolheads.retrieval.health import Health
+from toolheads.retrieval.query_vectors import VectorOnItsWay
 from toolheads.retrieval.searching import Searching
 from toolheads.retrieval.settings import RetrieverSettings
 from toolheads.scorers.indexed_corpus import gathered
@@ -111,6 +112,7 @@ class Retriever:
         deadline_s: float | None = None,
         sources: Collection[str] | None = None,
         may_be_nothing: bool = True,
+        begun: VectorOnItsWay | None = None,
     ) -> Answer:
         """Find the tools for one query.
 
@@ -126,6 +128,8 @@ class Retriever:
             sources: Servers (`Tool.server`) that may be searched; None searches all.
             may_be_nothing: Whether the answer may be that nothing matches, where the best tool is
                 below the floor that is fitted to the catalogue; False finds the best all the same.
+            begun: What `begin` gave for this text and scope: taken as it is now, waiting for
+                nothing more.
 
         Raises:
             ConfigError: If the text is blank or no valid Unicode, k < 1, or deadline_s < 0.
@@ -138,7 +142,37 @@ class Retriever:
             deadline_s=deadline_s,
             sources=sources,
             may_be_nothing=may_be_nothing,
+            begun=begun,
         )
+
+    def begin(
+        self, text: str, *, scope: str = "", deadline_s: float | None = None
+    ) -> VectorOnItsWay | None:
+        """Begin to embed a query, for callers that have no thread to wait in.
+
+        Wait until it is done or its time is up, then give it to `search`.
+
+        Args:
+            text: As for `search`.
+            scope: As for `search`.
+            deadline_s: As for `search`.
+
+        Returns:
+            None where a search would wait for nothing.
+
+        Raises:
+            ConfigError: If the text is blank or no valid Unicode, or deadline_s < 0.
+        """
+        return self._searching.begin(text, scope, deadline_s)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether a search costs so little that to hand it to another thread would cost more.
+
+        That is so for some ten thousand tools of 384 entries, in an index that is at hand. What a
+        search has to wait for the encoder does not count, see `begin`.
+        """
+        return self._searching.is_light
 
     def is_quick(self, text: str, *, scope: str = "") -> bool:
         """Whether a search for this text would not wait for the encoder."""

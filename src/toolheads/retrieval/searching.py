@@ -22,6 +22,7 @@ from toolheads.retrieval.encoding import Encoding
 from toolheads.retrieval.found import Found, found_by_vectors, found_by_words
 from toolheads.retrieval.given import ranked, scores_by_words
 from toolheads.retrieval.health import Health
+from toolheads.retrieval.query_vectors import VectorOnItsWay
 from toolheads.retrieval.settings import RetrieverSettings
 from toolheads.retrieval.state import Floor, State
 from toolheads.scorers.exact import QueryProjections
@@ -29,6 +30,12 @@ from toolheads.scorers.vectors import check_k, check_text
 
 _LONGEST_S = 3600.0
 """Longest wait of a search for the encoder, whatever it asks for."""
+
+_LIGHT = 1 << 22
+"""Entries of rows that are multiplied in a millisecond or two."""
+
+_WORDS_OF_A_TOOL = 100
+"""A search by words alone costs about as much for a tool as so many entries of its row."""
 
 _MOST_LOOKS = 5
 """How often a search looks again because rows were removed under it."""
@@ -75,13 +82,17 @@ class Searching:
         deadline_s: float | None,
         sources: Collection[str] | None,
         may_be_nothing: bool,
+        begun: VectorOnItsWay | None,
     ) -> Answer:
         """See `Retriever.search`."""
         began = time.perf_counter()
         check_text(text)
         if k is not None:
             check_k(k)
-        queries = self._queries(text, scope, self._patience(deadline_s))
+        if begun is None:
+            queries = self._queries(text, scope, self._patience(deadline_s))
+        else:
+            queries = begun.outcome()
         looks = 0
         while True:
             looks += 1
@@ -106,6 +117,24 @@ class Searching:
             catalogue=state.snapshot.catalogue,
             took_ms=1000 * (time.perf_counter() - began),
         )
+
+    def begin(self, text: str, scope: str, deadline_s: float | None) -> VectorOnItsWay | None:
+        """See `Retriever.begin`."""
+        check_text(text)
+        patience = self._patience(deadline_s)
+        if self._encoding is None or self._builder.state.corpus is None:
+            return None
+        begun = self._encoding.vectors.begin(text, scope, patience)
+        return begun if isinstance(begun, VectorOnItsWay) else None
+
+    @property
+    def is_light(self) -> bool:
+        """See `Retriever.is_light`."""
+        state, index = self._builder.state, self._scoring.index
+        tools = len(state.tools)
+        if state.corpus is None or index is None:
+            return tools * _WORDS_OF_A_TOOL <= _LIGHT
+        return index.is_at_hand and tools * index.width <= _LIGHT
 
     def rank(
         self,

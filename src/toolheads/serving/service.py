@@ -25,7 +25,7 @@ from toolheads.serving.records import Schemas, found_record, full_record, given_
 from toolheads.serving.settings import ServeSettings
 from toolheads.serving.shown import ShownTools
 from toolheads.serving.strict_json import sendable
-from toolheads.serving.workers import Workers
+from toolheads.serving.workers import Workers, ended
 from toolheads.usage import UsageRecorder
 
 _NOTHING_FITS = (
@@ -65,8 +65,7 @@ class ToolService:
         self._recording = Recording(usage, heads)
         self._shown = ShownTools(settings.remembered_searches)
         self._pages = ToolPages(settings)
-        self._quick = Workers(settings.quick_workers, "toolheads-quick")
-        self._encoding = Workers(settings.encoder_workers, "toolheads-search")
+        self._ranking_searches = Workers(settings.search_workers, "toolheads-search")
         self._ranking = Workers(_RANK_WORKERS, "toolheads-rank")
         self.choosing = Choosing(
             retriever,
@@ -278,37 +277,33 @@ class ToolService:
     async def close(self) -> None:
         """Close connections to backends, and let the threads end."""
         await self._calls.close()
-        for workers in (self._quick, self._encoding, self._ranking):
+        for workers in (self._ranking_searches, self._ranking):
             workers.close()
         self.choosing.close()
 
     async def _answer(
         self, asker: Asker, query: str, k: int | None, conversation: str | None
     ) -> Answer:
-        """Search, in a thread.
-
-        Searches that wait for the encoder have threads of their own. When all of these are taken,
-        words answer: no search waits for others.
-        """
+        """Search: wait for the encoder without a thread, and rank in one where it takes long."""
         scope, sources = asker.access.name, asker.access.sources
+        begun = _refused(lambda: self._retriever.begin(query, scope=scope))
+        if begun is not None:
+            await ended(begun)
 
-        def job(deadline_s: float | None) -> Answer:
+        def job() -> Answer:
             return _refused(
                 lambda: self._retriever.search(
                     query,
                     k,
                     scope=scope,
                     conversation=conversation,
-                    deadline_s=deadline_s,
+                    deadline_s=0.0,
                     sources=sources,
+                    begun=begun,
                 )
             )
 
-        if not _refused(lambda: self._retriever.is_quick(query, scope=scope)):
-            answer = await self._encoding.run_soon(lambda: job(None))
-            if answer is not None:
-                return answer
-        return await self._quick.run(lambda: job(0.0))
+        return job() if self._retriever.is_light else await self._ranking_searches.run(job)
 
     def _tool(self, asker: Asker, name: str) -> Tool:
         tool = self._retriever.tool(name, sources=asker.access.sources)

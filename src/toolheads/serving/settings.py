@@ -44,10 +44,8 @@ class ServeSettings:
     """Requests at once before the rate counts; 0 takes a tenth of `rate_per_minute`, at least 1."""
     mcp_tools: tuple[str, ...] = ("search", "call")
     """The tools that MCP clients are offered, of `MCP_TOOLS`, each once and at least one."""
-    quick_workers: int = 4
-    """Threads for searches that do not wait for the encoder."""
-    encoder_workers: int = 32
-    """Threads for searches that may wait for the encoder."""
+    search_workers: int = 4
+    """Threads for searches of large catalogues; those of small ones need none."""
     llm_workers: int = 4
     """Threads for reranking by a chat model; with all taken, shared words choose at once."""
     remembered_searches: int = 10_000
@@ -72,7 +70,7 @@ class ServeSettings:
         positive = {
             *("max_k", "max_query_chars", "max_body_bytes", "max_url_bytes", "max_json_levels"),
             *("max_ranked_tools", "page_tools", "max_page_tools", "deadline_s", "call_timeout_s"),
-            *("quick_workers", "encoder_workers", "llm_workers", "remembered_searches", "drain_s"),
+            *("search_workers", "llm_workers", "remembered_searches", "drain_s"),
         }
         for field in fields(self):
             value = getattr(self, field.name)

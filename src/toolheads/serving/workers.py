@@ -1,16 +1,17 @@
-"""Threads for searches: those that wait for the encoder never stand before those that do not."""
+"""Threads for what takes long, and waiting without one."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import suppress
+from typing import Protocol, TypeVar
 
 _Result = TypeVar("_Result")
 
 _PATIENCE_S = 1.0
-"""How long a search waits for a free thread before it is answered without the encoder."""
+"""How long a job waits for a free thread before it is done in another way."""
 
 
 class Workers:
@@ -49,6 +50,34 @@ class Workers:
         loop = asyncio.get_running_loop()
         future.add_done_callback(lambda _: _give_back(loop, self._free))
         return await asyncio.wrap_future(future)
+
+
+class Ending(Protocol):
+    """What ends in another thread, or not at all."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to wait for it at most."""
+        ...
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Call this once it has ended, in any thread; at once if it has."""
+        ...
+
+
+async def ended(one: Ending) -> None:
+    """Wait until it has ended or its time is up."""
+    loop = asyncio.get_running_loop()
+    is_done = asyncio.Event()
+    one.when_done(lambda: _tell(loop, is_done.set))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(one.left_s):
+            await is_done.wait()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop has been closed meanwhile
+        loop.call_soon_threadsafe(call)
 
 
 def _give_back(loop: asyncio.AbstractEventLoop, free: asyncio.Semaphore) -> None:

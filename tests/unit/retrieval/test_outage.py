@@ -94,6 +94,23 @@ def test_a_hanging_encoder_holds_up_nothing_else():
         assert {answer.mode for answer in answers} <= {"dense", "lexical"}
 
 
+def test_what_was_begun_and_did_not_come_is_answered_by_words_and_counted():
+    encoder = OddEncoder(WIDTH)
+    settings = replace(PATIENT, deadline_s=0.05)
+    with retriever_of(encoder=encoder, settings=settings) as retriever:
+        assert retriever.wait(20)
+        encoder.mood = "hangs"
+        begun = retriever.begin("create an issue")
+        begun.wait()
+        answer = retriever.search("create an issue", begun=begun)
+        assert (answer.mode, answer.reason) == (
+            "lexical",
+            "the encoder gave no vector within 0.05 s",
+        )
+        assert retriever.status().encoder_failures == 1
+        encoder.heal()
+
+
 def test_a_query_that_never_got_its_turn_is_no_failure_of_the_encoder():
     encoder = OddEncoder(WIDTH)
     settings = replace(PATIENT, workers=1)

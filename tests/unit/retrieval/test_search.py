@@ -26,6 +26,7 @@ from toolheads.embedder import Embedder
 from toolheads.errors import ConfigError, DataError
 from toolheads.heads import Fusion
 from toolheads.heads.fusion import HubnessPart
+from toolheads.indexes.numpy_index import NumpyIndex
 from toolheads.scorers.clm import CLMScorer
 from toolheads.scorers.rank_fusion import RankFusion
 
@@ -269,6 +270,49 @@ def test_queries_are_cached_for_each_scope_within_bounds():
         for word in WORDS:
             retriever.search(word)
         assert retriever.status().cached_queries == 3
+
+
+def test_a_query_that_was_begun_is_answered_as_if_it_had_been_waited_for():
+    with retriever_of(encoder=OddEncoder(WIDTH)) as retriever:
+        begun = retriever.begin("create an issue", scope="me")
+        begun.wait()
+        answer = retriever.search("create an issue", scope="me", begun=begun)
+        assert answer.mode == "dense"
+        assert scored(answer) == scored(retriever.search("create an issue", scope="you"))
+        assert retriever.begin("create an issue", scope="me") is None  # cached by now
+
+
+def test_what_was_begun_tells_when_it_is_done():
+    with retriever_of(encoder=OddEncoder(WIDTH)) as retriever:
+        is_done = threading.Event()
+        begun = retriever.begin("create an issue")
+        begun.when_done(is_done.set)
+        assert is_done.wait(10)
+        assert 0 < begun.left_s <= retriever._settings.deadline_s
+
+
+def test_nothing_is_begun_for_words_or_for_a_bad_text():
+    with retriever_of(encoder=OddEncoder(WIDTH)) as retriever:
+        for bad in (" ", "\ud800"):
+            with pytest.raises(ConfigError, match="text must"):
+                retriever.begin(bad)
+        assert retriever.begin("create an issue", deadline_s=0) is None
+    with retriever_of(scorer="bm25") as words:
+        assert words.begin("create an issue") is None
+
+
+def test_a_search_is_light_while_its_catalogue_is_small_and_at_hand():
+    with retriever_of(encoder=OddEncoder(WIDTH)) as retriever:
+        assert retriever.is_light
+
+
+def test_a_search_of_rows_that_are_elsewhere_or_many_is_not_light(monkeypatch):
+    with retriever_of(encoder=OddEncoder(WIDTH)) as retriever:
+        monkeypatch.setattr(NumpyIndex, "is_at_hand", False)
+        assert not retriever.is_light
+        monkeypatch.undo()
+        monkeypatch.setattr("toolheads.retrieval.searching._LIGHT", len(TOOLS) * WIDTH - 1)
+        assert not retriever.is_light
 
 
 def test_a_query_that_may_not_wait_is_answered_by_words_unless_cached(world):

@@ -37,12 +37,30 @@ TOOLS = (
 )
 
 
+class OnItsWay:
+    """What `FakeRetriever.begin` gives: done once an event is set."""
+
+    def __init__(self, event, patience_s):
+        self._event, self.left_s = event, patience_s
+
+    def is_done(self):
+        return self._event.is_set()
+
+    def when_done(self, call):
+        def wait():
+            if self._event.wait(PATIENCE_S):
+                call()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
 class FakeRetriever:
     """Ranks by shared words.
 
     Attributes:
-        hang: Searches whose text is not cached wait for this to be set.
-        cached: Texts that are quick.
+        hang: Vectors of texts that are not cached are there once this is set.
+        cached: Texts whose vectors need not be waited for.
+        patience_s: The longest wait for one.
     """
 
     def __init__(self, tools=TOOLS):
@@ -51,6 +69,9 @@ class FakeRetriever:
         self.hang.set()
         self.cached = set()
         self.error = None
+        self.is_light = True
+        self.threads = []
+        self.patience_s = PATIENCE_S
         self.searched = []
         self.changes = {}
 
@@ -58,8 +79,10 @@ class FakeRetriever:
     def catalogue_digest(self):
         return hashlib.sha256("".join(tool.id for tool in self.tools).encode()).hexdigest()
 
-    def is_quick(self, text, *, scope=""):
-        return text in self.cached
+    def begin(self, text, *, scope="", deadline_s=None):
+        if not text.strip():
+            raise ConfigError("text must not be blank, got ''")
+        return None if text in self.cached else OnItsWay(self.hang, self.patience_s)
 
     subject = None
 
@@ -76,7 +99,9 @@ class FakeRetriever:
         deadline_s=None,
         sources=None,
         may_be_nothing=True,
+        begun=None,
     ):
+        self.threads.append(threading.current_thread())
         self.searched.append(
             {"text": text, "scope": scope, "conversation": conversation, "deadline_s": deadline_s}
         )
@@ -87,10 +112,10 @@ class FakeRetriever:
         mode: Mode = "dense"
         reason = None
         if text not in self.cached:
-            if deadline_s == 0:
+            may_wait = deadline_s != 0
+            is_there = begun.is_done() if begun else may_wait and self.hang.wait(PATIENCE_S)
+            if not is_there:
                 mode, reason = "lexical", "the encoder is busy"
-            else:
-                self.hang.wait(PATIENCE_S)
         seen = [tool for tool in self.tools if sources is None or tool.server in sources]
         hits = self._hits(text, seen, k)
         return Answer(hits, mode, reason, not hits, (), self.catalogue_digest, 0.1)

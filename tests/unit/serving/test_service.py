@@ -49,25 +49,46 @@ def test_cached_searches_and_look_ups_are_not_behind_hanging_ones():
         await asyncio.gather(*hanging)
         return answer, looked_up
 
-    answer, (tool, page) = run(work, encoder_workers=2)
+    answer, (tool, page) = run(work)
     assert (answer["mode"], tool["id"], page["total"]) == ("dense", "mail/send_mail", 4)
 
 
-def test_words_answer_when_every_thread_waits_for_the_encoder(monkeypatch):
-    monkeypatch.setattr("toolheads.serving.workers._PATIENCE_S", 0.02)
-
+def test_words_answer_once_the_patience_for_a_vector_is_over():
     async def work(service, retriever):
         retriever.hang.clear()
-        hanging = [asyncio.create_task(service.search(ASKER, f"mail {n}")) for n in range(2)]
-        await asyncio.sleep(0)
+        retriever.patience_s = 0.02
         answer = await service.search(ASKER, "mail please")
         retriever.hang.set()
-        return answer, await asyncio.gather(*hanging)
+        return answer, await service.search(ASKER, "mail please")
 
-    answer, others = run(work, encoder_workers=2)
+    answer, again = run(work)
     assert (answer["mode"], answer["reason"]) == ("lexical", "the encoder is busy")
     assert [tool["id"] for tool in answer["tools"]] == ["mail/send_mail"]
-    assert {other["mode"] for other in others} == {"dense"}
+    assert again["mode"] == "dense"
+
+
+def test_a_search_that_is_given_up_while_it_waits_is_not_begun():
+    async def work(service, retriever):
+        retriever.hang.clear()
+        given_up = asyncio.create_task(service.search(ASKER, "mail please"))
+        await asyncio.sleep(0.01)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        retriever.hang.set()
+        await asyncio.sleep(0.01)
+        return retriever.searched
+
+    assert run(work) == []
+
+
+@pytest.mark.parametrize("is_light", [True, False])
+def test_only_a_search_that_takes_long_gets_a_thread(is_light):
+    async def work(service, retriever):
+        retriever.is_light = is_light
+        await service.search(ASKER, "mail")
+        return retriever.threads == [threading.current_thread()]
+
+    assert run(work) == is_light
 
 
 def test_a_search_that_is_given_up_keeps_its_thread_until_it_is_done(monkeypatch):

@@ -15,7 +15,7 @@ from toolheads.serving import ServeSettings
         ("deadline_s", float("nan"), "> 0"),
         ("call_timeout_s", float("inf"), "> 0"),
         ("rate_per_minute", -1.0, ">= 0"),
-        ("encoder_workers", -2, "> 0"),
+        ("search_workers", -2, "> 0"),
     ],
 )
 def test_a_limit_that_makes_no_sense_is_refused(name, value, rule):
