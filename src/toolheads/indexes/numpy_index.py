@@ -82,7 +82,7 @@ class NumpyIndex:
         rows = self._store.checked()
         try:
             return rows.gather(keys)
-        except (KeyError, TypeError):  # to check all of them every time costs more than to find them
+        except (KeyError, TypeError):  # checked before, they would cost more than to be found
             checked_keys(keys, "keys")
             raise
 
