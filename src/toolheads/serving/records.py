@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -14,6 +15,32 @@ MOST_DESCRIPTION = 1_500
 """Characters of a description in the answer of a search; a model reads every one of them."""
 
 Schemas = Literal["short", "full", "none"]
+
+
+class FoundRecords:
+    """Tools as the answers of searches have them.
+
+    Those found last are kept: to shorten a large schema takes as long as to rank. Used from one
+    thread.
+
+    Args:
+        most: How many are kept.
+    """
+
+    def __init__(self, most: int = 1_024) -> None:
+        self._most = most
+        self._kept: OrderedDict[tuple[int, Schemas], tuple[Tool, dict[str, Any]]] = OrderedDict()
+
+    def of(self, tool: Tool, score: float, schemas: Schemas) -> dict[str, Any]:
+        """As `found_record`."""
+        key = id(tool), schemas
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not tool:
+            kept = self._kept[key] = tool, found_record(tool, score, schemas)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return kept[1] | {"score": score}
 
 
 def found_record(tool: Tool, score: float, schemas: Schemas) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from toolheads.serving.choosing import Choosing
 from toolheads.serving.metrics import Metrics
 from toolheads.serving.pages import ToolPages
 from toolheads.serving.recording import Recording
-from toolheads.serving.records import Schemas, found_record, full_record, given_tools
+from toolheads.serving.records import FoundRecords, Schemas, full_record, given_tools
 from toolheads.serving.settings import ServeSettings
 from toolheads.serving.shown import ShownTools
 from toolheads.serving.strict_json import sendable
@@ -65,6 +65,7 @@ class ToolService:
         self._recording = Recording(usage, heads)
         self._shown = ShownTools(settings.remembered_searches)
         self._pages = ToolPages(settings)
+        self._found = FoundRecords()
         self._ranking_searches = Workers(settings.search_workers, "toolheads-search")
         self._ranking = Workers(_RANK_WORKERS, "toolheads-rank")
         self.choosing = Choosing(
@@ -105,7 +106,7 @@ class ToolService:
         if conversation is not None:
             conversation = f"{asker.access.name} {conversation}"
         answer = await self._answer(asker, query, k, conversation)
-        tools = [found_record(hit.tool, float(hit.score), schemas) for hit in answer.hits]
+        tools = [self._found.of(hit.tool, float(hit.score), schemas) for hit in answer.hits]
         search_id = secrets.token_hex(12)
         shown = [hit.tool_id for hit in answer.hits]
         self._shown.add(search_id, asker.access.name, asker.session, shown)
