@@ -66,6 +66,10 @@ def search(server, query):
     return answer.json()
 
 
+def best(server, query):
+    return search(server, query)["tools"][0]["id"]
+
+
 def until(is_true):
     wait, end = threading.Event(), time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
@@ -118,7 +122,8 @@ def test_a_hanging_encoder_delays_no_cached_search_and_no_look_up(server, encode
 def test_a_tool_that_was_added_is_found_and_one_that_was_removed_is_not(server):
     new = a_tool("more", "zeppelin", "Fetch the zeppelin.")
     server.retriever.update([*TOOLS[1:], new])
-    assert search(server, "fetch the zeppelin")["tools"][0]["id"] == "more/zeppelin"
+    # It is embedded in the background; until then, without words, it is no better than the others.
+    assert until(lambda: best(server, "fetch the zeppelin") == "more/zeppelin")
     shown = [tool["id"] for tool in search(server, "create an event in a calendar")["tools"]]
     assert "calendar/create_event" not in shown
     assert server.get("/v1/tools/calendar/create_event").status_code == 404

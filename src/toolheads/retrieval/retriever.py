@@ -249,7 +249,8 @@ class Retriever:
     def update(self, tools: Sequence[Tool]) -> Update:
         """Serve other tools; returns once searches see them.
 
-        Tools that are new are found by their words until they are embedded, see `wait`.
+        Until they are embedded, see `wait`, new tools are found by their words, where the scorer
+        has words; without, they count as the mean of the others.
 
         Raises:
             ConfigError: If two tools have one id, or the retriever is closed; what was served
