@@ -132,16 +132,29 @@ class Builder:
                     break
                 wish, self._wish = self._wish, None
                 has_rows, self._has_rows = self._has_rows, False
-            if wish is not None:
-                self._rebuild(*wish)
-            is_due = self._retry_at is not None and time.monotonic() >= self._retry_at
-            if has_rows or is_due:
-                self._swap(self._with_rows(self.state, self.state.snapshot))
-            self._remove_orphans()
-            if self._save_at is not None and time.monotonic() >= self._save_at:
-                self._save()
+            try:
+                self._do(wish, has_rows=has_rows)
+            except Exception as e:  # an adapter's own: the thread goes on, and tries again
+                _log.exception("the tools could not be made ready")
+                self._failed(e)
+                for future in wish[1] if wish else ():
+                    if not future.done():
+                        future.set_exception(e)
         for future in self._wish[1] if self._wish else []:
             future.cancel()
+
+    def _do(self, wish: tuple[Wish, list[Future[Update]]] | None, *, has_rows: bool) -> None:
+        if wish is not None:
+            self._rebuild(*wish)
+        is_due = self._retry_at is not None and time.monotonic() >= self._retry_at
+        if has_rows or is_due:
+            self._swap(self._with_rows(self.state, self.state.snapshot))
+        self._remove_orphans()
+        if self._save_at is not None and time.monotonic() >= self._save_at:
+            self._save()
+
+    def _failed(self, error: Exception) -> None:
+        self.error, self._retry_at = one_line(error), time.monotonic() + self._settings.retry_s
 
     def _is_asked(self) -> bool:
         return self._wish is not None or self._has_rows or self._is_closed
@@ -168,8 +181,12 @@ class Builder:
         try:
             full = with_rows(state, before, self._scoring)
         except IndexStoreError as e:
-            self.error, self._retry_at = one_line(e), time.monotonic() + self._settings.retry_s
+            self._failed(e)
             _log.warning("rows could not be taken over: %s", e)
+            return state
+        except Exception as e:  # an adapter's own: words answer meanwhile, as above
+            self._failed(e)
+            _log.exception("rows could not be taken over")
             return state
         self.error, self._retry_at = None, None
         return full
@@ -185,7 +202,11 @@ class Builder:
         index = self._scoring.index
         if index is None:
             return
-        known = index.keys() if self._owns_index else {*before.snapshot.keys, *self._orphans}
+        try:
+            known = index.keys() if self._owns_index else {*before.snapshot.keys, *self._orphans}
+        except Exception as e:  # they are noted with the next state
+            _log.warning("rows of tools that are gone could not be looked up: %s", one_line(e))
+            return
         now = time.monotonic()
         left = known - frozenset(state.snapshot.keys)
         self._orphans = {key: self._orphans.get(key, now) for key in left}

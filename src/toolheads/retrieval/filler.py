@@ -103,8 +103,14 @@ class Filler:
             self._wake.clear()
             if self._is_closed:
                 return
-            while self._may_fill() and self._filled():
-                pass
+            try:
+                while self._may_fill() and self._filled():
+                    pass
+            except Exception as e:  # an adapter's own: the thread goes on, and tries again
+                self.error = one_line(e)
+                _log.exception("tools are not embedded for now")
+                self._pause(self._settings.retry_s)
+                self._wake.set()
 
     def _may_fill(self) -> bool:
         return self._watch.is_usable and not self._is_closed
@@ -130,6 +136,10 @@ class Filler:
                 rows.append(self._rows([missing[key] for key in batch]))
             except EncoderError as e:
                 error = e
+                break
+            except Exception as e:  # an encoder's own: the next try may do better
+                _log.exception("tools were not embedded")
+                error = EncoderError(one_line(e))
                 break
             keys += batch
         if keys and self._written(keys, np.concatenate(rows)):

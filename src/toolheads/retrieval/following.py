@@ -87,6 +87,11 @@ class Follower:
             self.failures += 1
             _log.warning("the tools stay as they are: %s", e)
             return
+        except Exception as e:  # no reason to stop following
+            self.error = one_line(e)
+            self.failures += 1
+            _log.exception("the tools stay as they are")
+            return
         for fault in catalogue.faults:
             _log.warning("left out: %s", fault)
         self._known = dict(zip(catalogue.line_keys, catalogue.tools, strict=True))

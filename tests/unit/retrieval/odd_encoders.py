@@ -16,6 +16,7 @@ class OddEncoder(HashEncoder):
     Attributes:
         mood: `well`, `fails`, `hangs`, `nan`, `narrow` or `breaks`.
         calls: Calls of `encode`.
+        poison: Texts with this in them are refused, with `poisoned`.
     """
 
     def __init__(self, width=16, **options):
@@ -23,12 +24,13 @@ class OddEncoder(HashEncoder):
         self.mood = "well"
         self.calls = 0
         self.poison = ""
+        self.poisoned: Exception = EncoderError("encoder odd refused a text")
         self._awake = threading.Event()
 
     def encode(self, texts):
         self.calls += 1
         if self.poison and any(self.poison in text for text in texts):
-            raise EncoderError("encoder odd refused a text")
+            raise self.poisoned
         if self.mood == "hangs":
             self._awake.wait(60)
         if self.mood == "fails":

@@ -57,6 +57,19 @@ def test_a_file_that_is_empty_or_broken_leaves_the_tools_and_is_read_once_it_cha
         assert retriever.status().reload_failures >= 1
 
 
+def test_a_reading_that_breaks_does_not_end_the_following(folder, caplog, monkeypatch):
+    caplog.set_level(logging.CRITICAL)
+    with served(folder) as retriever:
+        with monkeypatch.context() as broken:
+            broken.setattr("toolheads.retrieval.following.read_catalogue", lambda *_, **__: 1 // 0)
+            toolheads.write_tools(folder / "tools.jsonl", TOOLS[1:])
+            assert soon(lambda: retriever.status().reload_failures >= 1)
+            assert "ZeroDivisionError" in retriever.status().reload_error
+        toolheads.write_tools(folder / "tools.jsonl", [NEW])
+        assert soon(lambda: retriever.tools == (NEW,))
+        assert retriever.status().reload_error is None
+
+
 def test_a_bad_line_costs_that_line(folder, caplog):
     caplog.set_level(logging.CRITICAL)
     with (folder / "tools.jsonl").open("ab") as file:

@@ -22,6 +22,7 @@ from tests.unit.retrieval.worlds import (
 import toolheads
 from toolheads.domain import Tool
 from toolheads.errors import EncoderError, IndexStoreError
+from toolheads.indexes.numpy_index import NumpyIndex
 
 MOODS = {
     "fails": "refused connection",
@@ -135,9 +136,10 @@ def test_a_query_the_encoder_refuses_does_not_close_it_to_others():
             assert retriever.search(f"list songs {time.monotonic()}").mode == "dense"
 
 
-def test_a_tool_the_encoder_refuses_is_found_by_its_words_and_holds_up_no_other():
+@pytest.mark.parametrize("error", [EncoderError("refused a text"), RuntimeError("refused a text")])
+def test_a_tool_the_encoder_refuses_is_found_by_its_words_and_holds_up_no_other(error):
     encoder = OddEncoder(WIDTH)
-    encoder.poison = "cursed"
+    encoder.poison, encoder.poisoned = "cursed", error
     tools = [*TOOLS[:30], Tool("x/cursed_thing", "cursed_thing", "x", "a cursed one")]
     heads = heads_for(OddEncoder(WIDTH))
     with retriever_of(tools, encoder=encoder, heads=heads) as retriever:
@@ -147,6 +149,19 @@ def test_a_tool_the_encoder_refuses_is_found_by_its_words_and_holds_up_no_other(
         encoder.poison = ""
         assert "x/cursed_thing" in ids(retriever.search("that thing, it is cursed", 10))
         retriever.update(TOOLS[:30])
+        assert soon(lambda: not retriever.status().degraded)
+
+
+def test_an_index_that_breaks_in_its_own_way_is_used_again_once_it_works(monkeypatch):
+    keys = NumpyIndex.keys
+    with retriever_of() as retriever:
+        monkeypatch.setattr(NumpyIndex, "keys", lambda _: 1 // 0)
+        retriever.update(TOOLS[:30])
+        answer = retriever.search("create an issue")
+        assert (answer.mode, retriever.status().degraded) == ("lexical", True)
+        assert "ZeroDivisionError" in retriever.status().reason
+        monkeypatch.setattr(NumpyIndex, "keys", keys)
+        assert soon(lambda: retriever.search("create an issue").mode == "dense")
         assert soon(lambda: not retriever.status().degraded)
 
 
