@@ -80,7 +80,9 @@ def checked_rows(keys: Sequence[str], rows: Floats, *, width: int) -> tuple[list
     first: dict[str, int] = {}
     for row, key in enumerate(listed):
         first.setdefault(key, row)
-    return list(first), floats[list(first.values())]
+    if len(first) < len(listed):
+        return list(first), floats[list(first.values())]
+    return listed, floats.copy() if np.shares_memory(floats, given) else floats
 
 
 def checked_keys(keys: Collection[str], name: str) -> list[str]:

@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Bools, Floats, Ids
+from toolheads.arrays import Bools, Floats, Ids, pieces
 from toolheads.indexes.precision import StoredRows, widened
 
 _BLOCK_ENTRIES = 1 << 20
@@ -59,9 +59,12 @@ def best_first(keys: Sequence[str], scores: Floats, k: int) -> tuple[list[str], 
 
 def lengths(rows: Floats) -> npt.NDArray[np.float64]:
     """(n,) lengths of (n, d) rows, without overflow."""
-    wide = rows.astype(np.float64)
-    found: npt.NDArray[np.float64] = np.sqrt((wide * wide).sum(axis=1))
-    return found
+    found: npt.NDArray[np.float64] = np.empty(len(rows))
+    for piece in pieces(*rows.shape):
+        wide = rows[piece].astype(np.float64)
+        wide *= wide
+        wide.sum(axis=1, out=found[piece])
+    return np.sqrt(found)
 
 
 def slack_of(width: int, longest: float, query: Floats) -> float:

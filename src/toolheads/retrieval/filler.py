@@ -142,9 +142,11 @@ class Filler:
                 error = EncoderError(one_line(e))
                 break
             keys += batch
-        if keys and self._written(keys, np.concatenate(rows)):
-            self.error = None
-            self._on_rows()
+        if keys:
+            rows = [np.concatenate(rows)]  # not held twice while they are written
+            if self._written(keys, rows.pop()):
+                self.error = None
+                self._on_rows()
         if error is not None:
             self._failed(batch, error)
             return True

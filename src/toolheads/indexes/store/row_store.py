@@ -128,7 +128,9 @@ class RowStore:
             before = self.snapshot
             fresh = [i for i, key in enumerate(listed) if key not in before]
             gone = {key for key in gone if key in before}
-            added = self._segment([listed[i] for i in fresh], floats[fresh]) if fresh else None
+            if len(fresh) < len(listed):
+                listed, floats = [listed[i] for i in fresh], floats[fresh]
+            added = self._segment(listed, floats) if fresh else None
             if added or gone or (self._folder and self._folder.lists_damage):
                 self._swap(self._stored(before, added, gone))
                 self._merge()
@@ -153,6 +155,7 @@ class RowStore:
         self._now = None
 
     def _segment(self, keys: list[str], floats: Floats) -> Segment:
+        """Rows as they are stored; takes over the array."""
         stored = to_stored(floats, self.dtype)
         longest = float(lengths(stored.floats(slice(None))).max(initial=0.0))
         return Segment(tuple(keys), stored, longest)
