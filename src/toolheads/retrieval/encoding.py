@@ -81,7 +81,8 @@ class Encoding:
     @property
     def is_filled(self) -> bool:
         """Whether every tool that can be is embedded."""
-        return not self.filler.missing(self._builder.state)
+        state = self._builder.state
+        return state.snapshot.is_keyed and not self.filler.missing(state)
 
     def start(self) -> None:
         """Start all threads."""
