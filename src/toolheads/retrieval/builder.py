@@ -20,9 +20,6 @@ from toolheads.retrieval.settings import RetrieverSettings
 from toolheads.retrieval.state import Snapshot, State
 from toolheads.retrieval.warm import Warm, read_warm, write_warm
 
-_MANY = 2_000
-"""Tools whose texts take some time to digest."""
-
 _log = logging.getLogger(__name__)
 
 _QUIET_S = 2.0
@@ -168,22 +165,16 @@ class Builder:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _rebuild(self, wish: Wish, waiting: Sequence[Future[Update]]) -> None:
-        # Words answer before it is known which row is whose, where nothing has answered yet.
-        is_new = not self.state.tools and not self._base.snapshot.ids
-        is_first = is_new and len(wish.tools) >= _MANY
         try:
-            state, update = rebuilt(self._base, wish, self._scoring, is_keyed=not is_first)
+            state, update = rebuilt(self._base, wish, self._scoring)
         except ToolheadsError as e:
             for future in waiting:
                 future.set_exception(e)
             return
-        before = self._base.snapshot
-        self._swap(state if is_first else self._with_rows(state, before))
+        self._swap(self._with_rows(state, self._base.snapshot))
         self.updated_at = time.time()
         for future in waiting:
             future.set_result(update)
-        if is_first:
-            self._swap(self._with_rows(state, before))
 
     def _with_rows(self, state: State, before: Snapshot) -> State:
         """The state with its rows; as it is, for words alone, while the index fails."""

@@ -94,16 +94,13 @@ def empty_state(scoring: Scoring) -> State:
     return _state((), Snapshot((), (), (), words), scoring, Names())
 
 
-def rebuilt(
-    old: State, wish: Wish, scoring: Scoring, *, is_keyed: bool = True
-) -> tuple[State, Update]:
+def rebuilt(old: State, wish: Wish, scoring: Scoring) -> tuple[State, Update]:
     """The state of other tools, without rows, and what is different about them.
 
     Args:
         old: What was served, or what was saved of an earlier run.
         wish: The tools.
         scoring: How they are scored.
-        is_keyed: Whether the keys of rows are worked out; if not, `with_rows` does it.
 
     Raises:
         ConfigError: If two tools have one id.
@@ -120,9 +117,8 @@ def rebuilt(
     new_rows = np.flatnonzero(~is_same)
     new_tools = [tools[row] for row in new_rows]
     keys = [before.keys[row] if row >= 0 else "" for row in kept]
-    if is_keyed:
-        for row, key in zip(new_rows.tolist(), scoring.row_keys(new_tools), strict=True):
-            keys[row] = key
+    for row, key in zip(new_rows.tolist(), scoring.row_keys(new_tools), strict=True):
+        keys[row] = key
     places = np.full(len(before.ids), -1, np.int64)
     places[kept[is_same]] = np.flatnonzero(is_same)
     index = before.words
@@ -162,13 +158,11 @@ def with_rows(state: State, before: Snapshot, scoring: Scoring) -> State:
     if recipe is None or index is None:
         return state
     own = state.snapshot.keys
-    if not state.snapshot.is_keyed:
-        own = tuple(scoring.row_keys(state.tools))
     embedded = frozenset(own) & index.keys()
     known = [key if key in embedded else None for key in own]
     pending = known.count(None)
     spread = _spread(before, embedded, own, recipe, index) if embedded else None
-    snapshot = replace(state.snapshot, keys=own, spread=spread, embedded=embedded)
+    snapshot = replace(state.snapshot, spread=spread, embedded=embedded)
     if spread is None or pending > (1 - _LEAST_SHARE) * len(own):
         return state.with_corpus(snapshot, None, pending)
     mean = spread.mean if pending else None

@@ -81,8 +81,7 @@ class Encoding:
     @property
     def is_filled(self) -> bool:
         """Whether every tool that can be is embedded."""
-        state = self._builder.state
-        return state.snapshot.is_keyed and not self.filler.missing(state)
+        return not self.filler.missing(self._builder.state)
 
     def start(self) -> None:
         """Start all threads."""

@@ -36,11 +36,6 @@ class Snapshot:
     """Key of the line of a tool → its digest, so that a line once read need not be digested."""
 
     @cached_property
-    def is_keyed(self) -> bool:
-        """Whether the keys of rows are worked out; for words alone they never are."""
-        return all(self.keys)
-
-    @cached_property
     def catalogue(self) -> str:
         """Digest of the set of tools."""
         return joined_digest(self.digests)

@@ -19,10 +19,8 @@ from tests.unit.retrieval.worlds import (
     soon,
 )
 
-import toolheads
 from toolheads.domain import Tool
 from toolheads.errors import ConfigError, DataError
-from toolheads.retrieval.building import Scoring
 from toolheads.scorers import indexed
 
 NOW = replace(PATIENT, keep_rows_s=0.0)
@@ -131,41 +129,10 @@ def test_an_update_that_fails_leaves_the_old_tools(tools, error, rule):
         assert retriever.update(TOOLS[:5])
 
 
-def test_words_answer_for_many_tools_before_it_is_known_which_row_is_whose(monkeypatch):
-    monkeypatch.setattr("toolheads.retrieval.builder._MANY", len(TOOLS))
-    may_go_on, row_keys = threading.Event(), Scoring.row_keys
-
-    def wait(scoring, tools):
-        assert may_go_on.wait(20)
-        return row_keys(scoring, tools)
-
-    monkeypatch.setattr(Scoring, "row_keys", wait)
-    with retriever_of(filled=False) as retriever:
-        answer = retriever.search("create an issue", 5)
-        assert (answer.mode, len(answer.hits)) == ("lexical", 5)
-        assert not retriever.wait(0.05)  # nothing is embedded though no key is missing
-        may_go_on.set()
-        assert retriever.wait(20)
-        assert soon(lambda: retriever.search("create an issue").mode == "dense")
-        with retriever_of() as other:
-            assert scored(retriever.search("songs", 9)) == scored(other.search("songs", 9))
-
-
-def test_fewer_tools_are_found_by_rows_of_an_earlier_run_from_the_first_answer_on(tmp_path):
-    toolheads.write_tools(tmp_path / "tools.jsonl", TOOLS)
-    with retriever_of(None, folder=tmp_path) as retriever:
-        expected = scored(retriever.search("songs", 9))
-    for file in (tmp_path / "index").glob("*warm*"):
-        file.unlink()
-    with retriever_of(None, folder=tmp_path, filled=False) as retriever:
-        assert retriever._builder.state.corpus is not None
-        assert soon(lambda: scored(retriever.search("songs", 9)) == expected)
-
-
 def test_an_update_that_breaks_is_told_and_the_next_one_is_served(monkeypatch):
     with retriever_of() as retriever:
         with monkeypatch.context() as broken:
-            broken.setattr("toolheads.retrieval.builder.rebuilt", lambda *_, **__: 1 // 0)
+            broken.setattr("toolheads.retrieval.builder.rebuilt", lambda *_: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 retriever.update(TOOLS[:5])
         assert len(retriever.tools) == len(TOOLS)
