@@ -132,7 +132,7 @@ def test_an_update_that_fails_leaves_the_old_tools(tools, error, rule):
 def test_an_update_that_breaks_is_told_and_the_next_one_is_served(monkeypatch):
     with retriever_of() as retriever:
         with monkeypatch.context() as broken:
-            broken.setattr("toolheads.retrieval.builder.rebuilt", lambda *_: 1 // 0)
+            broken.setattr("toolheads.retrieval.builder.rebuilt", lambda *_, **__: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 retriever.update(TOOLS[:5])
         assert len(retriever.tools) == len(TOOLS)
