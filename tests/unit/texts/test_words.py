@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolheads.texts import words
 from toolheads.texts.words import identifier_words, plain_words, search_terms
 
 
@@ -129,3 +130,8 @@ def test_words_that_never_come_again_are_not_kept():
     finally:
         tracemalloc.stop()
     assert after - before < 500_000
+
+
+@given(st.from_regex(r"[a-zA-Z]?[a-z]{1,12}", fullmatch=True))
+def test_a_plain_word_is_its_own_term_as_its_parts_would_say(word):
+    assert search_terms(word, with_singles=True) == words._spellings(word) == [word.lower()]
