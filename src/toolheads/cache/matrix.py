@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from toolheads.arrays import Floats, Ids, from_half
+from toolheads.arrays import Floats, Ids, from_half, pieces
 from toolheads.cache.precision import Stored, numpy_dtype, to_floats
 from toolheads.errors import ShapeError
 
@@ -38,12 +38,32 @@ class StoredMatrix:
     def __getitem__(self, rows: npt.ArrayLike) -> Floats:
         """(n, d) float32 of (n,) row numbers, or (d,) of one."""
         wanted = np.asarray(rows, np.int64)
-        each = np.atleast_1d(wanted)
-        run = self._run(each)
-        stored = self.stored(each) if run is None else run
-        is_half = self.dtype == "float16"
-        found = from_half(stored) if is_half else to_floats(stored, self.dtype)
+        found = self.read(np.atleast_1d(wanted))
         return found[0] if wanted.ndim == 0 else found
+
+    def read(self, rows: Ids, *, out: Floats | None = None) -> Floats:
+        """Read rows, to an array at hand where there is one.
+
+        Args:
+            rows: (n,) row numbers.
+            out: (n, d) float32; None makes it.
+
+        Returns:
+            `out`.
+
+        Raises:
+            ShapeError: If there is no such row, or it was lost.
+        """
+        out = np.empty((len(rows), self._width), np.float32) if out is None else out
+        run = self._run(rows)
+        for piece in pieces(len(rows), self._width):
+            # What is copied on the way is still in the processor's cache when it is converted.
+            stored = self.stored(rows[piece]) if run is None else run[piece]
+            if self.dtype == "float16":
+                from_half(stored, out=out[piece])
+            else:
+                out[piece] = to_floats(stored, self.dtype)
+        return out
 
     def _run(self, rows: Ids) -> Stored | None:
         """Rows that follow each other in one array, where they lie; None if they do not.

@@ -179,11 +179,11 @@ class VectorCache:
             raise CacheError(msg)
         return self.gather(found)
 
-    def gather(self, rows: Ids) -> Floats:
-        """(n, d) float32 vectors of (n,) row numbers that `find` gave."""
+    def gather(self, rows: Ids, *, out: Floats | None = None) -> Floats:
+        """(n, d) float32 vectors of (n,) row numbers that `find` gave, in `out` if there is one."""
         with self._mutex:
             matrix = self._matrix()
-        return matrix[rows]
+        return matrix.read(rows, out=out)
 
     def matrix(self) -> StoredMatrix:
         """All rows as one matrix, addressed by the numbers that `find` gives.

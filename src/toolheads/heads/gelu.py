@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolheads.arrays import Bools, Floats
+from toolheads.arrays import Floats
 
-_P = 0.3275911
-_A = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
-"""Abramowitz and Stegun, Handbook of Mathematical Functions (1964), formula 7.1.26:
-erf(x) = 1 - (a1 t + a2 t^2 + … + a5 t^5) exp(-x^2) with t = 1 / (1 + p x), x >= 0; the absolute
-error is at most 1.5e-7, which is the resolution of float32 near 1."""
+_ODD = tuple(
+    map(
+        np.float32,
+        (
+            0.79788531,
+            0.0363320649,
+            -3.17414772e-05,
+            -5.56039504e-05,
+            4.01260074e-06,
+            -1.35730415e-07,
+            1.84666102e-09,
+        ),
+    )
+)
+"""c of 1 + erf(x / sqrt 2) = 1 + tanh(x (c0 + c1 x^2 + … + c6 x^12)).
 
-_BEYOND = np.float32(10.0)
-"""erf is 1 in float32 from 4 on; clipping keeps x^2 finite."""
+Fitted for |x| <= 6 so that the largest error of the unit, beside max(1, |x|), is least: 2.3e-8,
+less than the rounding of float32 adds. Beyond 6 the polynomial goes on rising, and tanh is 1."""
 
-_AT_ONCE = 1 << 15
+AT_ONCE = 1 << 16
 """Entries that go through all steps together: what the steps share stays in the processor's cache,
 which takes less than half of the time of one pass over everything for each step."""
 
@@ -24,49 +34,43 @@ def gelu(x: Floats) -> Floats:
     """The Gaussian error linear unit, x * (1 + erf(x / sqrt 2)) / 2.
 
     Args:
-        x: Any shape, float32.
+        x: Any shape, float32, up to half of the largest float32.
 
     Returns:
-        Same shape, float32; within 3e-7 * max(1, |x|) of the exact value. An entry depends on its
-        own input alone, to the bit.
+        Same shape, float32; within 3e-7 * max(1, |x|) of the exact value.
     """
-    x = np.ascontiguousarray(x)
-    out = np.empty_like(x)
-    entries, results = x.reshape(-1), out.reshape(-1)
-    size = min(_AT_ONCE, entries.size)
-    z, t, is_right = (
-        np.empty(size, np.float32),
-        np.empty(size, np.float32),
-        np.empty(size, np.bool_),
-    )
-    for start in range(0, entries.size, _AT_ONCE):
-        part = slice(start, min(start + _AT_ONCE, entries.size))
-        n = part.stop - start
-        _fill(entries[part], results[part], z[:n], t[:n], is_right[:n])
-    return out
+    unit: Floats = np.array(x, np.float32, order="C")
+    double_gelu(unit, np.empty((2, min(AT_ONCE, unit.size)), np.float32))
+    unit *= np.float32(0.5)
+    return unit
 
 
-def _fill(x: Floats, tail: Floats, z: Floats, t: Floats, is_right: Bools) -> None:
-    """Write the unit of x to `tail`; the other arrays, all (n,), are room to work in."""
-    np.abs(x, out=z)
-    z *= np.float32(0.5**0.5)
-    np.minimum(z, _BEYOND, out=z)
-    np.multiply(z, np.float32(_P), out=t)
-    t += np.float32(1)
-    np.reciprocal(t, out=t)
-    np.multiply(t, np.float32(_A[4]), out=tail)
-    for a in _A[3::-1]:
-        tail += np.float32(a)
-        tail *= t
-    z *= z
-    np.negative(z, out=z)
-    np.exp(z, out=z)
-    tail *= z  # 1 - erf(|x| / sqrt 2), (n,)
-    # x Phi(x) is x (1 - tail / 2) on the right and x tail / 2 on the left: no difference of
-    # two numbers near 1 is taken, so large negative x keep their small values.
-    tail *= np.float32(0.5)
-    np.greater(x, 0, out=is_right)
-    np.copyto(z, is_right)  # 1 on the right, 0 on the left
-    np.subtract(z, tail, out=tail)
-    np.abs(tail, out=tail)
-    tail *= x
+def double_gelu(x: Floats, room: Floats) -> None:
+    """Put twice the unit, see `gelu`, in the place of x.
+
+    An entry depends on itself alone, to the bit. The half can be taken out later, with whatever
+    else is multiplied, and no bit is lost.
+
+    Args:
+        x: Any shape, float32, C-contiguous.
+        room: (2, m) float32 to work in, m at least `AT_ONCE` or the entries of x.
+    """
+    entries = x.reshape(-1)
+    with np.errstate(over="ignore"):  # of large entries, whose unit is x or 0 all the same
+        for start in range(0, entries.size, AT_ONCE):
+            part = entries[start : start + AT_ONCE]
+            _replace(part, room[0, : part.size], room[1, : part.size])
+
+
+def _replace(x: Floats, square: Floats, odd: Floats) -> None:
+    """Put twice the unit in the place of x; the other arrays, all (n,), are room to work in."""
+    np.square(x, out=square)
+    np.multiply(square, _ODD[-1], out=odd)
+    for c in _ODD[-2:0:-1]:
+        odd += c
+        odd *= square
+    odd += _ODD[0]
+    odd *= x
+    np.tanh(odd, out=odd)
+    odd += np.float32(1)
+    x *= odd

@@ -37,6 +37,17 @@ def test_rows_that_follow_each_other_are_those_that_are_asked_for(dtype):
         matrix[np.arange(12, 22)]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+@pytest.mark.parametrize("step", [1, -3])
+def test_more_rows_than_one_piece_are_read_to_an_array_at_hand(dtype, step):
+    stored = to_stored(np.random.default_rng(0).random((900, 500), np.float32), dtype)
+    matrix = StoredMatrix([(0, stored[:700]), (700, stored[700:])], width=500, dtype=dtype)
+    numbers = np.arange(690)[::step] if step > 0 else np.arange(900)[::step]
+    out = np.empty((len(numbers), 500), np.float32)
+    assert matrix.read(numbers, out=out) is out
+    np.testing.assert_array_equal(out, to_floats(stored, dtype)[numbers])
+
+
 def test_one_row_number_gives_one_row():
     np.testing.assert_array_equal(two_blocks()[4], [8, 9])
 

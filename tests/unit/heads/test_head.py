@@ -12,7 +12,8 @@ from tests.made_heads import DEEP, PLAIN, made_head
 
 from toolheads.errors import ShapeError
 from toolheads.heads import Architecture, Head
-from toolheads.heads.gelu import gelu
+from toolheads.heads.gelu import AT_ONCE, gelu
+from toolheads.heads.room import Room
 
 ARCHITECTURES = {
     "plain": PLAIN,
@@ -244,12 +245,61 @@ def test_gelu_is_exact_to_the_resolution_of_float32():
 
 
 def test_gelu_gives_an_entry_the_same_bits_wherever_it_stands():
-    x = np.random.default_rng(5).normal(scale=3, size=(3, 50_001)).astype(np.float32)
+    x = np.random.default_rng(5).normal(scale=3, size=(3, AT_ONCE + 17)).astype(np.float32)
     whole = gelu(x)
     np.testing.assert_array_equal(gelu(x[1:, 7:40]), whole[1:, 7:40])
     np.testing.assert_array_equal(gelu(x[2]), whole[2])
 
 
 def test_gelu_of_the_largest_numbers_is_finite():
-    x = np.array([-3e38, -100, 0, 100, 3e38], np.float32)
-    np.testing.assert_allclose(gelu(x), [0, 0, 0, 100, 3e38], atol=1e-5)
+    x = np.array([-3e38, -100, -7, 0, 7, 100, 1.5e38], np.float32)
+    np.testing.assert_allclose(gelu(x), [0, 0, 0, 0, 7, 100, 1.5e38], atol=1e-5)
+
+
+def test_a_block_comes_out_in_pieces_of_whole_tools():
+    head = made_head(Architecture(1000, hidden=(4,)))
+    rows = np.random.default_rng(3).normal(size=(200, 1000)).astype(np.float32)
+    room = Room(head.architecture, 200)
+    pieces = [(p, unit.copy()) for p, unit, _ in head.in_pieces(rows, room, multiple=7)]
+    assert len(pieces) > 2
+    assert {(p.stop - p.start) % 7 for p, _ in pieces[:-1]} == {0}
+    np.testing.assert_array_equal(np.concatenate([unit for _, unit in pieces]), head(rows))
+
+
+def test_pieces_say_which_rows_are_finite():
+    rows = np.zeros((5, 8), np.float32)
+    rows[3, 7] = np.inf
+    plain, identity = made_head(PLAIN), Head.identity(8)
+    for head in (plain, plain.narrowed(3), identity, identity.narrowed(3)):
+        ((_, _, is_finite),) = head.in_pieces(rows, Room(head.architecture, 5))
+        assert is_finite.tolist() == [True, True, True, False, True]
+
+
+class Turn:
+    """Counts how often it is taken, and whether it is held."""
+
+    def __init__(self):
+        self.taken, self.is_held = 0, False
+
+    def __enter__(self):
+        assert not self.is_held
+        self.taken, self.is_held = self.taken + 1, True
+
+    def __exit__(self, *_):
+        self.is_held = False
+
+
+def test_the_steps_between_products_are_done_in_turn_and_products_are_not(monkeypatch):
+    turn, held = Turn(), []
+    multiply = np.matmul
+
+    def watched(*args, **named):
+        held.append(turn.is_held)
+        return multiply(*args, **named)
+
+    monkeypatch.setattr(np, "matmul", watched)
+    rows = np.ones((5, 8), np.float32)
+    held.extend(turn.is_held for _ in made_head(DEEP).in_pieces(rows, Room(DEEP, 5, turn)))
+    assert held == [False] * (len(DEEP.hidden) + 1) + [True]
+    assert turn.taken == len(DEEP.hidden) + 1
+    assert not turn.is_held
