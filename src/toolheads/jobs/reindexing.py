@@ -25,11 +25,6 @@ from toolheads.jobs.rows import RowMaker
 from toolheads.jobs.target import Target, open_target
 from toolheads.ports import Encoder
 
-_BATCH_ENTRIES = 1 << 22
-_MOST_TOOLS = 8192
-"""Of one batch. Its vectors have so many entries at most, 16 MB in float32; about ten such arrays
-are held at once."""
-
 _QUARANTINE = "quarantine.jsonl"
 """Beside the index; in the working folder, with a longer name, for a database."""
 
@@ -132,7 +127,6 @@ def reindex(
         writing = open_target(target, space=maker.space, width=maker.width)
         try:
             bad = Quarantine(Path(quarantine) if quarantine else _beside(target))
-            fitting = max(1, min(_MOST_TOOLS, _BATCH_ENTRIES // maker.entries))
             parts = Parts(
                 heads=heads,
                 encoder=encoder,
@@ -142,7 +136,7 @@ def reindex(
                 writing=writing,
                 quarantine=bad,
                 target=target,
-                at_once=batch_tools or fitting,
+                at_once=batch_tools or maker.batch,
                 progress=progress or _no_progress,
             )
             job = OneProcessJob(parts) if cluster is None else _distributed(cluster, parts)

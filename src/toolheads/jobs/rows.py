@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -16,12 +18,27 @@ from toolheads.heads import Head, Heads
 from toolheads.indexes import row_key, space_of
 from toolheads.jobs.vectors import Counts, Vectors
 from toolheads.ports import Encoder
-from toolheads.scorers.folding import folded_rows
+from toolheads.scorers.folding import Folding, tools_of_a_block
 from toolheads.scorers.recipe import Recipe
 from toolheads.texts import TextSettings, tool_view_texts
 
-_PROJECTED_AT_ONCE = 2048
-"""Most tools that one thread projects in one call."""
+_BATCH_ENTRIES = 1 << 24
+_MOST_TOOLS = 8192
+"""Of one batch. Its vectors have so many entries at most, 64 MB in float32; a few such arrays are
+held at once."""
+
+
+def tools_of_a_batch(width: int, views: int, threads: int) -> int:
+    """Tools that are held at once: bounded, and whole blocks for each thread if these fit in.
+
+    Args:
+        width: d, entries of a vector.
+        views: Vectors of a tool.
+        threads: Threads that project.
+    """
+    together = threads * tools_of_a_block(views)
+    fitting = max(1, min(_MOST_TOOLS, _BATCH_ENTRIES // (views * width)))
+    return fitting - fitting % together if fitting > together else fitting
 
 
 @dataclass(frozen=True)
@@ -91,10 +108,16 @@ class RowMaker:
         self._weights, self._action = recipe.tool_weights, recipe.action
         self.width = recipe.width
         """e, entries of a row."""
-        self.entries = len(self._weights) * heads.fingerprint.encoder.width
-        """Numbers that are held for one tool while its row is made."""
+        self._at_once = tools_of_a_block(len(self._weights))
+        width = heads.fingerprint.encoder.width
+        self.batch = tools_of_a_batch(width, len(self._weights), threads)
+        """Tools of a batch that is not too large, and that threads can share."""
         self._vectors = Vectors(heads, encoder, cache, dtype=dtype)
         self._threads = threads
+        self._of_thread = threading.local()
+        # While half of the threads multiply, the others do what is between two products: that
+        # takes less time than the products do.
+        self._turns = threading.Semaphore(max(1, threads // 2))
         self._pool = ThreadPoolExecutor(threads, "toolheads-project")
         space = space_of(
             heads.fingerprint, heads_sha256=recipe.action_sha256(), views=self._weights
@@ -152,20 +175,29 @@ class RowMaker:
         """
         views = len(self._weights)
         count = len(numbers) // views
-        # All threads have work, and each as much as large products need.
-        step = min(_PROJECTED_AT_ONCE, max(1, -(-count // self._threads)))
         rows = np.empty((count, self.width), np.float32)
 
         def project(start: int) -> None:
-            part = slice(start * views, (start + step) * views)
-            rows[start : start + step] = self._project(numbers[part])
+            part = numbers[start * views : (start + step) * views]
+            self._project(part, rows[start : start + step])
 
+        step = min(self._at_once, max(1, -(-count // self._threads)))
         list(self._pool.map(project, range(0, count, step)))
         self._vectors.cache.let_go()
         return rows
 
-    def _project(self, numbers: Ids) -> Floats:
-        return rows_of(self._vectors.cache.gather(numbers), self._weights, self._action)
+    def _project(self, numbers: Ids, out: Floats) -> None:
+        def read(vectors: Floats) -> None:
+            self._vectors.cache.gather(numbers, out=vectors)
+
+        self._folding_of_thread().fold(read, out)
+
+    def _folding_of_thread(self) -> Folding:
+        folding: Folding | None = getattr(self._of_thread, "folding", None)
+        if folding is None:
+            folding = Folding(list(self._weights.values()), self._action, self._turns)
+            self._of_thread.folding = folding
+        return folding
 
 
 def rows_of(vectors: Floats, weights: Mapping[str, float], action: Head) -> Floats:
@@ -176,5 +208,16 @@ def rows_of(vectors: Floats, weights: Mapping[str, float], action: Head) -> Floa
         weights: View → weight, v of them.
         action: Projects the embeddings.
     """
-    views = {view: vectors[at :: len(weights)] for at, view in enumerate(weights)}
-    return folded_rows(views, weights, action)
+    views = len(weights)
+    rows = np.empty((len(vectors) // views, action.projection_width), np.float32)
+    folding = Folding(list(weights.values()), action)
+    at_once = tools_of_a_block(views)
+    for start in range(0, len(rows), at_once):
+        out = rows[start : start + at_once]
+        part = vectors[start * views : (start + len(out)) * views]
+        folding.fold(partial(_copy, part), out)
+    return rows
+
+
+def _copy(one: Floats, into: Floats) -> None:
+    into[:] = one

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.made_heads import made_head
 
+from toolheads.errors import ShapeError
 from toolheads.heads import Architecture, Head
 from toolheads.scorers.folding import (
     LARGE,
     SMALL,
+    Folding,
     first_of_equal,
     folded_rows,
     projected_once,
     rows_at_once,
+    tools_of_a_block,
 )
 
 ODD = Architecture(100, hidden=(33,))
@@ -38,16 +45,27 @@ class Seen(Head):
         object.__setattr__(head, "sizes", [])
         return head
 
-    def __call__(self, x):
-        self.sizes.append(len(x))
-        return super().__call__(x)
+    def in_pieces(self, block, room, *, multiple=1):
+        self.sizes.append(len(block))
+        return super().in_pieces(block, room, multiple=multiple)
 
 
 class OtherWithMore(Seen):
     """As a BLAS that sums otherwise when there are more rows."""
 
-    def __call__(self, x):
-        return super().__call__(x) * np.float32(1 + len(x) / 1000)
+    def in_pieces(self, block, room, *, multiple=1):
+        for piece, unit, good in super().in_pieces(block, room, multiple=multiple):
+            yield piece, unit * np.float32(1 + len(block) / 1000), good
+
+
+class OtherWithPlace(Seen):
+    """As a BLAS that sums the first rows of a large product in another way."""
+
+    def in_pieces(self, block, room, *, multiple=1):
+        for piece, unit, good in super().in_pieces(block, room, multiple=multiple):
+            if piece.start == 0 and len(block) > SMALL:
+                unit[0] *= np.float32(1.5)
+            yield piece, unit, good
 
 
 @pytest.mark.parametrize(
@@ -63,10 +81,11 @@ def test_a_row_is_the_same_alone_and_among_thousands(architecture):
 
 
 def test_products_are_large_only_where_no_bit_depends_on_it():
-    head, other = Seen.of(8), OtherWithMore.of(8)
-    assert (rows_at_once(head), rows_at_once(other)) == (LARGE, SMALL)
+    head = Seen.of(8)
+    others = OtherWithMore.of(8), OtherWithPlace.of(8)
+    assert [rows_at_once(one) for one in (head, *others)] == [LARGE, SMALL, SMALL]
     rows = made_rows(LARGE + SMALL + 1, 8)
-    for one, sizes in ((head, {LARGE, SMALL}), (other, {SMALL})):
+    for one, sizes in ((head, {LARGE, SMALL}), *((other, {SMALL}) for other in others)):
         one.sizes.clear()
         projected_once(rows, one)
         assert set(one.sizes) == sizes
@@ -74,8 +93,50 @@ def test_products_are_large_only_where_no_bit_depends_on_it():
 
 def test_few_rows_are_projected_without_trying_what_is_the_same():
     head = Seen.of(8)
-    projected_once(made_rows(LARGE - 1, 8), head)
+    projected_once(made_rows(LARGE // 2, 8), head)
+    Folding([1.0], head).fold(partial(copied, made_rows(LARGE // 2, 8)), np.empty((LARGE // 2, 8)))
     assert head.sizes == [SMALL] * (LARGE // SMALL)
+
+
+def copied(rows, vectors):
+    vectors[:] = rows
+
+
+WEIGHTS = {"text": 0.7, "name": 0.2, "summary": 0.1}
+
+
+@pytest.mark.parametrize("kept", [None, 20])
+@pytest.mark.parametrize("views", [1, 2, 3])
+@pytest.mark.parametrize(
+    "architecture", [Architecture(96, hidden=(192,)), ODD, Architecture(4000, hidden=(8,))]
+)
+def test_tools_of_a_block_have_the_rows_that_they_have_view_by_view(architecture, views, kept):
+    head = replace(made_head(architecture), kept=kept)
+    weights = {view: WEIGHTS[view] for view in list(WEIGHTS)[:views]}
+    folding = Folding(list(weights.values()), head)
+    most = tools_of_a_block(views)
+    rows = made_rows(most * views, architecture.width).reshape(most, views, -1)
+    rows[5] = rows[4, 0]  # all views of two tools are equal
+    whole = folded_rows({view: rows[:, at] for at, view in enumerate(weights)}, weights, head)
+    for start, count in ((0, most), (0, 1), (3, 50), (4, 11), (1, most - 1), (0, 0)):
+        out = np.empty((count, head.projection_width), np.float32)
+        part = rows[start : start + count].reshape(count * views, architecture.width)
+        folding.fold(partial(copied, part), out)
+        np.testing.assert_array_equal(out, whole[start : start + count])
+
+
+def test_a_vector_that_is_not_finite_is_refused_and_the_turn_is_given_back():
+    turn = threading.Semaphore(1)
+    for head in (made_head(Architecture(96, hidden=(64,))), Head.identity(96)):
+        folding, out = Folding([0.5, 0.5], head, turn), np.empty((40, 96), np.float32)
+        rows = made_rows(80, 96)
+        rows[70, 3] = np.nan
+        with pytest.raises(ShapeError, match="x must be finite, got NaN or inf in 1 rows, first"):
+            folding.fold(partial(copied, rows), out)
+        rows[70, 3] = 0
+        folding.fold(partial(copied, rows), out)
+        assert np.isfinite(out).all()
+    assert turn.acquire(blocking=False)
 
 
 def test_a_head_that_overflows_on_other_rows_is_used_all_the_same():
