@@ -30,6 +30,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,11 +50,10 @@ from toolheads.jobs import Target, reindex
 from toolheads.jobs.inputs import input_files, read_inputs
 from toolheads.jobs.pending import JOURNAL
 from toolheads.jobs.rows import RowMaker
-from toolheads.scorers.folding import folded_rows
+from toolheads.scorers.folding import Folding, tools_of_a_block
 from toolheads.texts import TextSettings
 
 MADE_AT_ONCE = 20_000
-STAGE_BATCH = 4096
 SAMPLED_S = 0.02
 
 
@@ -160,22 +160,27 @@ def made_tool(rng: np.random.Generator, words: list[str], number: int) -> Tool:
 
 
 def heads_rate(ceiling: Rates, arguments: argparse.Namespace) -> Rates:
-    """Of all threads, each with rows of its own."""
-    heads = made_heads(arguments)
-    count = max(512, min(8192, (1 << 22) // arguments.width))
-    rows = unit_rows(np.random.default_rng(2), count, arguments.width)
-    found, threads = Rates(), arguments.threads
+    """Of all threads, each with rows of its own, block by block and in turns as a job does."""
+    heads, threads = made_heads(arguments), arguments.threads
+    block = tools_of_a_block(1)
+    blocks = max(2, (1 << 22) // arguments.width // block)
+    rows = unit_rows(np.random.default_rng(2), block, arguments.width)
+    turns = threading.Semaphore(max(1, threads // 2))
+    found = Rates()
 
-    def work(_: int) -> object:
-        return folded_rows({"text": rows}, {"text": 1.0}, heads.action)
+    def work(folding: Folding) -> None:
+        out = np.empty((block, arguments.width), np.float32)
+        for _ in range(blocks):
+            folding.fold(lambda vectors: np.copyto(vectors, rows), out)
 
-    work(0)
+    foldings = [Folding([1.0], heads.action, turns) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, foldings))
         for _ in range(5):
             product(ceiling, arguments.width, threads)
             found.add(
-                threads * count * operations(arguments),
-                lambda: list(pool.map(work, range(threads))),
+                threads * blocks * block * operations(arguments),
+                lambda: list(pool.map(work, foldings)),
             )
     return found
 
@@ -187,7 +192,7 @@ def stage_rate(ceiling: Rates, folder: Path, arguments: argparse.Namespace) -> R
     files = input_files([folder / "tools.jsonl"])
     lines = (maker.texts(line.tool)[0] for line in read_inputs(files) if line.tool)
     found = Rates()
-    for batch in batches(lines, max(256, min(STAGE_BATCH, (1 << 22) // arguments.width))):
+    for batch in batches(lines, maker.batch):
         numbers = cache.find(batch)
         product(ceiling, arguments.width, arguments.threads)
         found.add(

@@ -125,7 +125,7 @@ def measured(folder: Path, heads: Heads, sources: Sources, count: int, threads: 
     lines = read_inputs(input_files([folder / "tools"]))
     cache = VectorCache.open(folder / "cache", heads.fingerprint, heads.probe)
     began = time.perf_counter()
-    for batch in batches(lines, BATCH):
+    for batch in batches(lines, maker.batch):
         texts = [maker.texts(line.tool) for line in batch if line.tool]
         keys += map(maker.key, texts)
         reading += time.perf_counter() - began
