@@ -7,6 +7,7 @@ is a function of one query and one stored row, whichever index found it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import count
 
@@ -78,7 +79,8 @@ def slack_of(width: int, longest: float, query: Floats) -> float:
     Returns:
         Twice the worst error of both; infinite where the product may overflow.
     """
-    reach = longest * float(lengths(query[None])[0])
+    wide = query.astype(np.float64)
+    reach = longest * math.sqrt(float(wide @ wide))
     if reach > _FAR_BELOW_OVERFLOW:
         return float("inf")
     return (2 * width + 16) * _EPS * reach + 4 * width * _SMALLEST

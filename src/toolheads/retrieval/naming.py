@@ -86,10 +86,10 @@ class Names:
         found = set(self.of(text.strip().strip("`")))
         end = 0
         for piece in _PIECE.finditer(text):
-            start = piece.start()
-            if start < end:
+            word, start = piece.group(), piece.start()
+            if start < end or not (word in self._shapes or self._is_name(word)):
                 continue
-            name, start = self._at(text, start, piece.group())
+            name, start = self._at(text, start, word)
             stop = start + len(name)
             if name and (_IDENTIFIER.search(name) or _is_marked(text, start, stop)):
                 found.update(self.of(name))
@@ -101,9 +101,12 @@ class Names:
         for length, offset in self._shapes.get(piece, ()):
             begin = start - offset
             name = text[begin : begin + length] if begin >= 0 else ""
-            if self.of(name) and not _TOUCHING.match(text, begin + length):
+            if self._is_name(name) and not _TOUCHING.match(text, begin + length):
                 return name, begin
-        return (piece if self.of(piece) else ""), start
+        return (piece if self._is_name(piece) else ""), start
+
+    def _is_name(self, text: str) -> bool:
+        return text in self._plain or text in self._api or text in self._ids
 
     def _add(self, tools: Iterable[Tool]) -> None:
         tools = tuple(tools)
