@@ -18,7 +18,7 @@ from toolheads.heads import Head, Heads
 from toolheads.indexes import row_key, space_of
 from toolheads.jobs.vectors import Counts, Vectors
 from toolheads.ports import Encoder
-from toolheads.scorers.folding import Folding, tools_of_a_block
+from toolheads.scorers.folding import Folding, fold_rows, tools_of_a_block
 from toolheads.scorers.recipe import Recipe
 from toolheads.texts import TextSettings, tool_view_texts
 
@@ -26,6 +26,10 @@ _BATCH_ENTRIES = 1 << 24
 _MOST_TOOLS = 8192
 """Of one batch. Its vectors have so many entries at most, 64 MB in float32; a few such arrays are
 held at once."""
+
+_READ_ENTRIES = 1 << 24
+"""Entries of vectors that are read before the memory that the cache's files take is let go of: to
+map a file's pages again takes longer than to read a few vectors."""
 
 
 def tools_of_a_batch(width: int, views: int, threads: int) -> int:
@@ -119,6 +123,9 @@ class RowMaker:
         # takes less time than the products do.
         self._turns = threading.Semaphore(max(1, threads // 2))
         self._pool = ThreadPoolExecutor(threads, "toolheads-project")
+        self._projected = np.empty((0, self.width), np.float32)
+        self._read, self._most_read = 0, _READ_ENTRIES // heads.fingerprint.encoder.width
+        self._spare = np.empty(0, np.float32), np.empty(0, np.float32)
         space = space_of(
             heads.fingerprint, heads_sha256=recipe.action_sha256(), views=self._weights
         )
@@ -148,6 +155,9 @@ class RowMaker:
         Args:
             tools: The texts of each tool.
 
+        Returns:
+            Rows that stay for one more call; the second from here writes over them.
+
         Raises:
             EncoderError: If the encoder fails for any text, or cannot be made.
             CacheError: If the cache cannot be read or written.
@@ -156,7 +166,7 @@ class RowMaker:
         return Made(found.places, self.rows_at(found.numbers), found.refused)
 
     def projected(self, tools: Sequence[Sequence[str]]) -> Floats:
-        """(n, e) float32 rows of n tools whose texts are all in the cache."""
+        """(n, e) float32 rows of n tools whose texts are all in the cache. See `rows`."""
         return self.rows_at(self._vectors.cache.find(list(chain.from_iterable(tools))))
 
     def close(self) -> None:
@@ -171,33 +181,71 @@ class RowMaker:
             numbers: (n * v,) numbers of their vectors in the cache, tool by tool.
 
         Returns:
-            (n, e) float32 rows of n tools.
+            (n, e) float32 rows of n tools, that stay for one more call, see `rows`.
         """
-        views = len(self._weights)
-        count = len(numbers) // views
-        rows = np.empty((count, self.width), np.float32)
-
-        def project(start: int) -> None:
-            part = numbers[start * views : (start + step) * views]
-            self._project(part, rows[start : start + step])
-
-        step = min(self._at_once, max(1, -(-count // self._threads)))
-        list(self._pool.map(project, range(0, count, step)))
-        self._vectors.cache.let_go()
+        views, weights = len(self._weights), tuple(self._weights.values())
+        rows = self._fresh(len(numbers) // views)
+        if (numbers[1:] > numbers[:-1]).all():
+            self._write(numbers, weights, rows)
+        else:
+            # A vector of many texts of a batch is projected once, and those that were stored
+            # together are read together.
+            distinct, place = np.unique(numbers, return_inverse=True)
+            if len(self._projected) < len(distinct):
+                self._projected = np.empty((len(distinct), self.width), np.float32)
+            projected = self._projected[: len(distinct)]
+            self._write(distinct, (1.0,), projected)
+            self._share(
+                len(rows),
+                len(rows),
+                lambda part: fold_rows(
+                    projected, place.reshape(-1, views)[part], weights, rows[part]
+                ),
+            )
+        self._read += len(numbers)
+        if self._read > self._most_read:
+            self._vectors.cache.let_go()
+            self._read = 0
         return rows
 
-    def _project(self, numbers: Ids, out: Floats) -> None:
+    def _fresh(self, count: int) -> Floats:
+        """(n, e) float32, where the rows of the call before the last were.
+
+        Those of the last are still written while these are made. Fresh memory for each batch would
+        cost the system as much as some steps over it.
+        """
+        entries = count * self.width
+        older, newer = self._spare
+        if older.size < entries:
+            older = np.empty(entries, np.float32)
+        self._spare = newer, older
+        return older[:entries].reshape(count, self.width)
+
+    def _write(self, numbers: Ids, weights: tuple[float, ...], out: Floats) -> None:
+        """Write the rows of vectors, as many for each as there are weights, block by block."""
+        views = len(weights)
+        self._share(
+            len(out),
+            tools_of_a_block(views),
+            lambda part: self._project(
+                numbers[part.start * views : part.stop * views], weights, out[part]
+            ),
+        )
+
+    def _share(self, count: int, most: int, work: Callable[[slice], None]) -> None:
+        """Share rows among the threads, `most` at a time at most."""
+        step = min(most, max(1, -(-count // self._threads)))
+        parts = [slice(at, min(at + step, count)) for at in range(0, count, step)]
+        list(self._pool.map(work, parts))
+
+    def _project(self, numbers: Ids, weights: tuple[float, ...], out: Floats) -> None:
         def read(vectors: Floats) -> None:
             self._vectors.cache.gather(numbers, out=vectors)
 
-        self._folding_of_thread().fold(read, out)
-
-    def _folding_of_thread(self) -> Folding:
-        folding: Folding | None = getattr(self._of_thread, "folding", None)
-        if folding is None:
-            folding = Folding(list(self._weights.values()), self._action, self._turns)
-            self._of_thread.folding = folding
-        return folding
+        foldings: dict[tuple[float, ...], Folding] = self._of_thread.__dict__.setdefault("own", {})
+        if weights not in foldings:
+            foldings[weights] = Folding(weights, self._action, self._turns)
+        foldings[weights].fold(read, out)
 
 
 def rows_of(vectors: Floats, weights: Mapping[str, float], action: Head) -> Floats:

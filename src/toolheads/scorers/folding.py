@@ -131,6 +131,19 @@ class Folding:
         return self._vectors[:rows]
 
 
+def fold_rows(projected: Floats, places: Ids, weights: Sequence[float], out: Floats) -> None:
+    """Make the rows that `folded_rows` makes, to the bit, of projections at hand.
+
+    Args:
+        projected: (p, e) float32.
+        places: (n, v) where the projections of the views of each tool are.
+        weights: Weights of the views.
+        out: (n, e) float32.
+    """
+    for piece in pieces(*out.shape):
+        _fold([projected.take(of_view, axis=0) for of_view in places[piece].T], weights, out[piece])
+
+
 def _fold(by_view: Sequence[Floats] | Floats, weights: Sequence[float], out: Floats) -> None:
     """Write the weighted sum of (n, e) projections of each view, which are written over."""
     np.multiply(by_view[0], np.float32(weights[0]), out=out)
