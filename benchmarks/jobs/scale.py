@@ -65,6 +65,8 @@ class Measured:
     sizes: dict[str, int] = field(default_factory=dict)
     ceiling: Rates = field(default_factory=Rates)
     stage: Rates = field(default_factory=Rates)
+    distinct: float = 1.0
+    """Vectors that differ, of those of a batch: a job projects the others no second time."""
     whole: dict[str, Any] = field(default_factory=dict)
     again: dict[str, Any] = field(default_factory=dict)
 
@@ -145,6 +147,7 @@ def measured(folder: Path, heads: Heads, sources: Sources, count: int, threads: 
         product(found.ceiling, maker.width, threads)
         rows = found.stage.add(operations * tools, lambda of=of_batch: maker.rows_at(of))
     seconds["project"] = found.stage.wall_s
+    found.distinct = sum(len(np.unique(n)) for n in numbers) / sum(map(len, numbers))
     maker.close()
     write_and_search(folder, maker, keys, rows, found)
     return found
@@ -267,6 +270,7 @@ def print_stage(found: Measured, heads: Heads, jobs: Sequence[tuple[str, str]]) 
     print(f"| projecting stage, cache to rows | {found.tools / stage.wall_s:,.0f} tools/s |")
     print(f"| its share of the ceiling, by the clock | {wall:.0%} |")
     print(f"| its share of the ceiling, by processor time | {cpu:.0%} |")
+    print(f"| vectors of a batch that differ, and are projected | {found.distinct:.0%} |")
     for name, value in jobs:
         print(f"| {name} | {value} |")
 
