@@ -146,8 +146,10 @@ def fold_rows(projected: Floats, places: Ids, weights: Sequence[float], out: Flo
 
 def _fold(by_view: Sequence[Floats] | Floats, weights: Sequence[float], out: Floats) -> None:
     """Write the weighted sum of (n, e) projections of each view, which are written over."""
-    np.multiply(by_view[0], np.float32(weights[0]), out=out)
-    out += np.float32(0)  # the sum begins at zero, which has no minus
+    first = by_view[0]
+    if weights[0] != 1:
+        first *= np.float32(weights[0])
+    np.add(first, np.float32(0), out=out)  # the sum begins at zero, which has no minus
     for view, weight in zip(by_view[1:], weights[1:], strict=True):
         view *= np.float32(weight)
         out += view
