@@ -252,6 +252,8 @@ def print_growth(found: Sequence[Measured]) -> None:
         size = found[-1].sizes.get(step)
         shown = "" if size is None else f"{size:,}"
         print(f"| {step} | {' | '.join(f'{t:,.2f}' for t in times)} | {slope} | {shown} |")
+    shares = [one.stage.share_of(one.ceiling)[0] for one in found]
+    print(f"| project, share of the ceiling | {' | '.join(f'{s:.0%}' for s in shares)} |  |  |")
     print()
 
 
