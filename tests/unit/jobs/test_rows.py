@@ -56,12 +56,13 @@ def test_rows_stay_while_the_next_batch_is_made(tmp_path):
     maker = RowMaker(heads(), Counted(), tmp_path / "cache", threads=2)
     try:
         batches = [[maker.texts(tool) for tool in tools(at, 9)] for at in (0, 3, 6)]
-        kept = [rows := maker.rows(batches[0]).rows, rows.copy()]
+        first = maker.rows(batches[0]).rows
+        before = first.copy()
         second = maker.rows(batches[1]).rows
-        np.testing.assert_array_equal(*kept)
-        assert not np.may_share_memory(kept[0], second)
+        np.testing.assert_array_equal(first, before)
+        assert not np.may_share_memory(first, second)
         third = maker.rows(batches[2]).rows
-        assert np.may_share_memory(kept[0], third)  # memory is not touched afresh
+        assert np.may_share_memory(first, third)  # memory is not touched afresh
         np.testing.assert_array_equal(third, expected(tools(6, 9), tmp_path))
     finally:
         maker.close()

@@ -94,7 +94,8 @@ def test_products_are_large_only_where_no_bit_depends_on_it():
 def test_few_rows_are_projected_without_trying_what_is_the_same():
     head = Seen.of(8)
     projected_once(made_rows(LARGE // 2, 8), head)
-    Folding([1.0], head).fold(partial(copied, made_rows(LARGE // 2, 8)), np.empty((LARGE // 2, 8)))
+    out = np.empty((LARGE // 2, 8), np.float32)
+    Folding([1.0], head).fold(partial(copied, made_rows(LARGE // 2, 8)), out)
     assert head.sizes == [SMALL] * (LARGE // SMALL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
@@ -178,12 +179,11 @@ def test_lines_that_are_appended_together_are_whole_system_calls_of_their_own(tm
 
 def test_lines_are_written_anew_where_the_file_is_removed_under_them(tmp_path, monkeypatch):
     writer = UsageWriter(tmp_path, keep_texts=True)
-    write, removed = os.write, []
+    write, calls = os.write, itertools.count()
 
     def write_and_remove(descriptor, line):
         count = write(descriptor, line)
-        if len(removed) < 2:
-            removed.append(line)
+        if next(calls) < 2:
             for path in tmp_path.iterdir():
                 path.unlink()
         return count
@@ -217,10 +217,17 @@ def test_a_disk_that_fills_up_says_how_many_lines_were_written(tmp_path, monkeyp
 @pytest.fixture
 def spied(monkeypatch):
     """Lines that are written and files that are opened."""
-    seen = {"write": [], "open": []}
+    seen: dict[str, list[object]] = {"write": [], "open": []}
     write, open_ = os.write, os.open
-    monkeypatch.setattr(
-        os, "write", lambda d, line: (seen["write"].append(line), write(d, line))[1]
-    )
-    monkeypatch.setattr(os, "open", lambda *a: (seen["open"].append(a[0]), open_(*a))[1])
+
+    def see_write(descriptor, line):
+        seen["write"].append(line)
+        return write(descriptor, line)
+
+    def see_open(path, *more):
+        seen["open"].append(path)
+        return open_(path, *more)
+
+    monkeypatch.setattr(os, "write", see_write)
+    monkeypatch.setattr(os, "open", see_open)
     return seen

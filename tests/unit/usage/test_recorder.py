@@ -191,8 +191,14 @@ def test_a_file_that_is_no_key_is_refused(tmp_path):
 
 def test_a_burst_of_events_wakes_the_writer_seldom(tmp_path, recorders, monkeypatch):
     """It would take the interpreter from the searches that it records."""
-    opened, append = [], UsageWriter.append
-    monkeypatch.setattr(UsageWriter, "append", lambda *a: (opened.append(len(a[2])), append(*a))[1])
+    opened: list[int] = []
+    append = UsageWriter.append
+
+    def see(writer, name, lines):
+        opened.append(len(lines))
+        return append(writer, name, lines)
+
+    monkeypatch.setattr(UsageWriter, "append", see)
     recorder = recorders(tmp_path / "usage")
     for number in range(500):
         recorder.record(search(number, number))
