@@ -145,7 +145,9 @@ def test_a_call_that_hangs_ends_at_its_time_limit(client):
 
 def test_changes_of_the_catalogue_are_served_and_damage_is_not(tmp_path):
     """Also: `%` and `/` of an id come through HTTP as they were sent."""
-    peer_catalogue(tmp_path)
+    # No MCP server: what one lists while this runs would be written over the damage.
+    echo = Tool(tool_id("peer", "echo"), "echo", "peer", "Tool that can echo.", None, {})
+    change(tmp_path, "peer", [echo], source={"kind": "tools", "path": "peer.jsonl"})
     with serving(tmp_path, *WORDS) as server, toolheads.Client(server.url) as client:
         assert client.search("fetch the zeppelin").nothing_matches
         new = Tool(tool_id("a/b", "c d"), "c d", "a/b", "Fetch the zeppelin.", None, {})

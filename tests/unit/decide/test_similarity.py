@@ -62,7 +62,10 @@ def test_a_scorer_with_rows_is_asked_for_them():
     scorer = DenseScorer(Embedder(HashEncoder(32)))
     scorer.index(some)
     by_rows, by_text = similarity_of(scorer, some), by_embedding(scorer._embedder)(some)
-    np.testing.assert_array_equal(by_rows.to(0, np.arange(3)), by_text.to(0, np.arange(3)))
+    # A row is a vector brought to length 1 once more, which may move its last bit.
+    np.testing.assert_allclose(
+        by_rows.to(0, np.arange(3)), by_text.to(0, np.arange(3)), rtol=1e-6, atol=1e-7
+    )
     assert isinstance(similarity_of(GivenScorer([]), some), WordSimilarity)
 
 
